@@ -18,7 +18,6 @@ import base64
 import hashlib
 import json
 import os
-import platform
 import select
 import signal
 import struct
@@ -243,10 +242,14 @@ class Runner:
         self._data = bytearray()
         self.hits = -1
 
-    def start(self, at: int) -> None:
-        """Start a call."""
+    def prepare(self) -> None:
+        """Have the process ready: it imports what it needs while the first chunk is on its way."""
         if self._pid is None:
             self._fork()
+
+    def start(self, at: int) -> None:
+        """Start a call."""
+        self.prepare()
         try:
             os.write(self._numbers, b"%d\n" % at)
         except BrokenPipeError:
@@ -387,6 +390,7 @@ class Worker:
         signal.set_wakeup_fd(self._wake)
         signal.signal(signal.SIGTERM, self._on_sigterm)
         try:
+            self._runner.prepare()
             while not self._ending and self._turn(lines):
                 pass
             if self._ending:
@@ -517,7 +521,7 @@ def check(params: Any) -> None:
         raise Refused(
             "the calls were pickled by %s, and this node (%s) runs them with %s, %s: functions do not pass between "
             "them. Set `python:` of the node in the fleet file to a %s, or start the client with %s"
-            % (wanted, platform.node(), found, sys.executable, wanted, found)
+            % (wanted, os.uname().nodename, found, sys.executable, wanted, found)
         )
 
 
