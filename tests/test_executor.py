@@ -10,6 +10,7 @@ import pickle
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -39,7 +40,7 @@ class Played(Client):
         self.sent: list[FolderSnapshot] = []
         self.calls: dict[str, list[Callable[[], Any]]] = {}
         self.functions: set[tuple[int, int]] = set()
-        self.hits: dict[str, list[Json]] = {}
+        self.given: dict[str, list[Json]] = {}
         self.states: dict[str, tuple[str, str | None]] = {}
         self.cancelled: list[str] = []
         self.troubles: Iterator[Exception | None] = iter(())
@@ -50,18 +51,18 @@ class Played(Client):
         if error is not None:
             raise error
 
-    def send_snapshot(self, snapshot: FolderSnapshot, sent: Any = None) -> str:  # type: ignore[override]
+    def send_snapshot(self, snapshot: FolderSnapshot, sent: Any = None) -> str:
         self._meet_trouble()
         self.sent.append(snapshot)
         folder = snapshot.folder / FOLDER
         data, index = (folder / "calls.pkl").read_bytes(), (folder / "index").read_bytes()
-        made = []
+        made = list[Callable[[], Any]]()
         for at in range(0, len(index), RECORD.size):
             begin, size, begin_arguments, size_arguments = RECORD.unpack_from(index, at)
             self.functions.add((begin, size))
             function = pickle.loads(data[begin : begin + size])
             args, kwargs = pickle.loads(data[begin_arguments : begin_arguments + size_arguments])
-            made.append(lambda function=function, args=args, kwargs=kwargs: function(*args, **kwargs))
+            made.append(partial(function, *args, **kwargs))
         self.calls[snapshot.digest] = made
         return snapshot.digest
 
@@ -94,18 +95,18 @@ class Played(Client):
         raise AssertionError("one page was asked for")
 
     def _found(self, job: str) -> list[Json]:
-        if job not in self.hits and self.gate.is_set() and self.states[job][0] == "running":
-            self.hits[job] = [
+        if job not in self.given and self.gate.is_set() and self.states[job][0] == "running":
+            self.given[job] = [
                 run(at, call) for at, call in enumerate(self.calls[self.specs[int(job[1:])]["payload"]["snapshot"]])
             ]
-        return self.hits.get(job, [])
+        return self.given.get(job, [])
 
-    def job(self, name: str) -> Any:  # type: ignore[override]
+    def job(self, name: str) -> Any:
         self._meet_trouble()
         state, why = self.states[name]
-        return {"job": {"state": state, "why": why}, "sweep": {"hits": len(self.hits.get(name, ()))}}
+        return {"job": {"state": state, "why": why}, "sweep": {"hits": len(self.given.get(name, ()))}}
 
-    def cancel(self, name: str, reason: str | None = None, **_: Any) -> Any:  # type: ignore[override]
+    def cancel(self, name: str, reason: str | None = None, **_: Any) -> Any:
         self.cancelled.append(name)
 
 
@@ -127,13 +128,17 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     return Played()
 
 
+def a_set() -> set[int]:
+    return {1}
+
+
 def double(value: int) -> int:
     return 2 * value
 
 
 def test_results_and_exceptions_are_those_of_the_calls(played: Played) -> None:
     with Executor(played) as executor:
-        two, broken, unfit = executor.submit(double, 1), executor.submit(int, "x"), executor.submit(set)
+        two, broken, unfit = executor.submit(double, 1), executor.submit(int, "x"), executor.submit(a_set)
     assert two.result() == 2
     assert isinstance(broken.exception(), ValueError)
     assert isinstance(unfit.exception(), ResultError)
@@ -173,7 +178,7 @@ def test_arguments_are_those_of_the_moment_of_submission(played: Played) -> None
 
 def test_what_cannot_be_pickled_is_the_exception_of_its_future_alone(played: Played) -> None:
     with Executor(played) as executor:
-        bad, good = executor.submit(len, threading.Lock()), executor.submit(double, 2)
+        bad, good = executor.submit(repr, threading.Lock()), executor.submit(double, 2)
         assert isinstance(bad.exception(PATIENCE_S), TypeError)
         assert good.result(PATIENCE_S) == 4
         assert [type(each.exception()) for each in [executor.submit(threading.Lock().acquire)]] == [TypeError]
@@ -252,9 +257,9 @@ def test_a_batch_that_ends_without_all_results_fails_the_rest(
     executor.shutdown(wait=False)  # sends what is gathered
     while not played.states:
         made[0].cancelled()
-    played.hits["j0"] = [run(0, lambda: "done")]
+    played.given["j0"] = [run(0, lambda: 7)]
     played.states["j0"] = (state, "no device" if state == "failed" else None)
-    assert made[0].result(PATIENCE_S) == "done"
+    assert made[0].result(PATIENCE_S) == 7
     for future in made[1:]:
         error = future.exception(PATIENCE_S)
         assert isinstance(error, CallFailed)
@@ -268,7 +273,7 @@ def test_hits_that_make_no_sense_harm_nothing(played: Played) -> None:
         future = executor.submit(double, 1)
         while not played.states:
             future.cancelled()
-        played.hits["j0"] = [{"at": 7, "value": "1"}, {"at": 0, "value": "2"}, {"at": 0, "value": "3"}]
+        played.given["j0"] = [{"at": 7, "value": "1"}, {"at": 0, "value": "2"}, {"at": 0, "value": "3"}]
         assert future.result(PATIENCE_S) == 2
 
 
