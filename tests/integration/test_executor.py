@@ -22,8 +22,9 @@ import pytest
 
 from hostler.client.executor import AsyncExecutor, Executor
 from hostler.model.errors import CallFailed, RemoteError, ResultError, WorkerDied
-from tests.integration.conftest import PATIENCE_S, START_S, Fleet, a_fleet, until
+from tests.integration.conftest import START_S, Fleet, a_fleet, until
 from tests.integration.test_snapshots import by_dial_in, over_ssh
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="module", autouse=True)
