@@ -46,6 +46,7 @@ class Worker:
     """One declared worker: its process, if it is up, and the chunks in its pipe, the first of which is in work."""
 
     __slots__ = (
+        "ahead",
         "closing",
         "end_error",
         "end_reason",
@@ -73,6 +74,7 @@ class Worker:
         self.queued = 0
         self.is_ready = False
         self.trims = False  # whether it reads requests while it searches, and ends a chunk earlier when asked to
+        self.ahead = True  # whether it may have more chunks in its pipe than the one in work
         self.may_start = True
         self.closing = False
         self.failures = 0
@@ -84,7 +86,7 @@ class Worker:
 
     def depth(self) -> int:
         """How many chunks to keep in the pipe: more only where they are so short that a recall never waits long."""
-        if self.pace_s is None or self.pace_s >= _LONG_CHUNK_S:
+        if not self.ahead or self.pace_s is None or self.pace_s >= _LONG_CHUNK_S:
             return 1
         if self.pace_s >= _SHORT_CHUNK_S:
             return 2

@@ -482,6 +482,7 @@ class Workers:
         check_digest(answer, worker)
         worker.is_ready, worker.failures, worker.pace_s = True, 0, None
         worker.trims = answer.get("trims") is True
+        worker.ahead = answer.get("ahead") is not False
         for timer in worker.timers:
             timer.cancel()
         self._rewatch(worker)

@@ -67,10 +67,20 @@ def best(state: State, index: Index, device: Device) -> Sweep | None:
 def room(state: State, index: Index, device: Device, held: placement.Occupied) -> bool:
     """Whether a device that holds this should be given a chunk more."""
     left_s = held.chunks_s
-    if left_s is not None and device.chunks:
+    if device.chunks:
         first = state.sweeps[job_of(device.chunks[0])].leases[device.chunks[0]]
-        left_s -= min(index.now - (first.began_at or index.now), first.expected_s or 0.0)
+        if _is_overdue(state, index, device, first):
+            return False
+        if left_s is not None:
+            left_s -= min(index.now - (first.began_at or index.now), first.expected_s or 0.0)
     return placement.takes_chunks(held) and chunking.wants_more(held.chunks, left_s)
+
+
+def _is_overdue(state: State, index: Index, device: Device, first: ChunkLease) -> bool:
+    """Whether an item of uneven ones takes long: what is given to the device now would wait behind it."""
+    since = max(first.heard_at or 0.0, first.began_at or first.leased_at)
+    late = index.now - since > max(chunking.AHEAD_S, chunking.LATE * (first.expected_s or 0.0))
+    return late and sweep_payload(state.jobs[job_of(device.chunks[0])]).uneven
 
 
 def lease(state: State, index: Index, device: Device, sweep: Sweep) -> ChunkLeased:

@@ -113,7 +113,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def opened(worker: Worker) -> Worker:
-    assert worker.line() == {"type": "opened", "digest": worker.digest, "trims": True}
+    assert worker.line() == {"type": "opened", "digest": worker.digest, "trims": True, "ahead": False}
     return worker
 
 

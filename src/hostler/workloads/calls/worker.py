@@ -543,7 +543,9 @@ def main() -> int:
     except Refused as error:
         write(out, json.dumps({"type": "failed", "error": str(error)}).encode("ascii") + b"\n")
         return 1
-    write(out, json.dumps({"type": "opened", "digest": digest, "trims": True}).encode("ascii") + b"\n")
+    # A chunk that waits behind a long call may be taken back: it must not be in the pipe then, where it would be begun.
+    opened = {"type": "opened", "digest": digest, "trims": True, "ahead": False}
+    write(out, json.dumps(opened).encode("ascii") + b"\n")
     worker = Worker(out, digest, params["trust"])
     for request in requests[1:]:
         worker.take(request)
