@@ -327,19 +327,19 @@ class TestUneven:
 
     def test_a_device_whose_item_takes_long_is_given_nothing_more(self) -> None:
         world = trained("m")
-        world.submit(sweep("second", stop=1000, uneven=True, min_chunk=100))
-        for _ in range(2):  # each holds two, as long as its speed is not known
-            world.tell(result(world, of(world, "m/cpu0")), after_s=0.5)
-        for _ in range(20):
-            parted = of(world, "m/cpu0")
-            start, stop = world.state.sweeps["j2"].ledger.leased[parted]
-            position = start + (stop - start) // 2
-            if position == start:
-                break
-            world.tell(inputs.Tick(), after_s=3.0)
-            hits = multiples(start, position)
-            world.tell(world.returned(parted, "parted", position=position, hits=hits))
-            assert {lease.device for lease in world.of(events.ChunkLeased)} <= {"m/cpu0"}
+        world.submit(sweep("second", stop=10_000, uneven=True, target_s=1.0))
+        for _ in range(6):
+            for device in ("n/cpu0", "m/cpu0"):
+                world.tell(result(world, of(world, device)), after_s=0.01)
+        held = list(world.state.devices["n/cpu0"].chunks)
+        for _ in range(10):
+            chunk = of(world, "m/cpu0")
+            start, stop = world.state.sweeps["j2"].ledger.leased[chunk]
+            position = (start + stop) // 2
+            back = world.returned(chunk, "parted", position=position, hits=multiples(start, position))
+            world.tell(back, after_s=3.0)
+        assert world.state.sweeps["j2"].ledger.free
+        assert world.state.devices["n/cpu0"].chunks == held
         finish(world)
 
     def test_an_item_of_a_node_that_was_away_is_taken_only_after_silence(self) -> None:
