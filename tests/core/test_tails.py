@@ -332,6 +332,10 @@ class TestUneven:
         while held.free:
             for device in ("n/cpu0", "m/cpu0"):
                 world.tell(result(world, of(world, device)), after_s=0.01)
+        while len(held.leased) > 2:
+            for device in ("n/cpu0", "m/cpu0"):
+                if len(world.state.devices[device].chunks) > 1:
+                    world.tell(result(world, of(world, device)), after_s=0.01)
         chunk = of(world, "m/cpu0")
         start, stop = held.leased[chunk]
         assert stop - start > 1
