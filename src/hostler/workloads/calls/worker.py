@@ -40,7 +40,7 @@ TEXT_BYTES = 1 << 16
 BEAT_S = 1.0
 PART_AFTER_S = 2.0
 """Results wait at most so long for the end of their chunk, if no call is running: then the worker ends the chunk."""
-PART_BYTES = 4 << 20
+PART_BYTES = 1 << 20
 """The same for their size: a line may have 16 MiB."""
 TOLD_BYTES = 1 << 18
 """Checkpoints have the results up to this size."""
