@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor as AnyExecutor, ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ def measured(session: Callable[[], Any], calls: int) -> dict[str, float]:
     try:
         with session() as run:
             run(rest, range(2 * SLOTS))  # warm
-            found = {kind.__name__: best(lambda kind=kind: run(kind, range(calls))) for kind in (rest, compute)}
+            found = {kind.__name__: best(partial(run, kind, range(calls))) for kind in (rest, compute)}
             singles = [best(lambda: run(rest, range(1)), 1) for _ in range(SINGLES)]
             return {**found, "single": statistics.median(singles), "large": best(lambda: run(large, range(LARGE)), 1)}
     except PackageNotFoundError:
@@ -152,7 +153,7 @@ def ray() -> Iterator[Callable[..., None]]:
 def submitit() -> Iterator[Callable[..., None]]:
     """The local executor of submitit: a process for each call."""
     VERSIONS["submitit"] = version("submitit")
-    import submitit as system
+    import submitit as system  # type: ignore[import-not-found]
 
     with tempfile.TemporaryDirectory(prefix="hb-submitit-") as folder:
         executor = system.LocalExecutor(folder)
