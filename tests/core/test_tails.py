@@ -343,6 +343,23 @@ class TestUneven:
         assert {lease.device for lease in world.of(events.ChunkLeased)} == {"m/cpu0"}
         finish(world)
 
+    def test_items_of_a_chunk_that_is_not_reported_are_not_given_to_another(self) -> None:
+        """After a restart of the controller nobody knows how far it is: it may be nearly done."""
+        world = trained("m")
+        world.submit(sweep("second", stop=1000, uneven=True, target_s=1.0))
+        while not any(stop - start > 20 for start, stop in world.state.sweeps["j2"].ledger.leased.values()):
+            world.tell(result(world, of(world, "n/cpu0")), after_s=0.01)
+        owned = of(world, "n/cpu0")
+        while any(lease.device == "m/cpu0" for lease in world.state.sweeps["j2"].leases.values()):
+            world.tell(result(world, of(world, "m/cpu0")), after_s=0.1)
+        for _ in range(10):
+            world.tell(inputs.Tick(), after_s=1.0)
+            assert world.of(events.ChunkShortened) == world.of(events.ChunkTaken) == []
+        world.tell(progress(world, owned, world.state.sweeps["j2"].ledger.leased[owned][0]))
+        world.tell(inputs.Tick(), after_s=1.5)
+        assert [lease.device for lease in world.state.sweeps["j2"].leases.values()].count("m/cpu0") > 0
+        finish(world)
+
     def test_an_item_of_a_node_that_was_away_is_taken_only_after_silence(self) -> None:
         world = trained("m")
         world.submit(sweep("second", stop=2, uneven=True))

@@ -20,7 +20,20 @@ _TELLING_S = 2.0
 class Chunk:
     """One chunk: its interval, and how far it is known to be searched."""
 
-    __slots__ = ("first", "hits", "id", "position", "recalled", "saved_at", "since", "start", "stop", "until", "worker")
+    __slots__ = (
+        "first",
+        "hits",
+        "id",
+        "position",
+        "recalled",
+        "saved_at",
+        "since",
+        "start",
+        "stop",
+        "unsaved",
+        "until",
+        "worker",
+    )
 
     def __init__(self, spec: ChunkSpec, worker: Worker) -> None:
         self.id, self.start, self.stop = spec
@@ -32,6 +45,7 @@ class Chunk:
         self.recalled: Optional[Tuple[str, str]] = None  # the reason it comes back with, and what is said of that
         self.since = 0.0
         self.saved_at = 0.0
+        self.unsaved = False  # whether it is further than the journal has it
 
     def overhead_s(self, elapsed: float, stop: int) -> Optional[float]:
         """Seconds it took beyond the searching; None if it was too short to tell."""

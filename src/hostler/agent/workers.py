@@ -491,13 +491,15 @@ class Workers:
     def _on_checkpoint(self, worker: Worker, answer: Json) -> None:
         chunk = in_work(worker, answer)
         position, hits = position_of(answer, chunk), hits_of(answer, chunk)
+        has_moved = position != chunk.position
         chunk.position, chunk.hits = position, hits
+        chunk.unsaved = chunk.unsaved or has_moved
         if chunk.first is None:
             chunk.first = (worker.heard - chunk.since, position)
         told = [worker.spec.open["digest"], hits] if len(hits) <= _MOST_HITS_TOLD else []
         self.progress[chunk.id] = [position, len(hits), *told]
-        if worker.heard - chunk.saved_at >= _CHECKPOINT_EVERY_S:
-            chunk.saved_at = worker.heard
+        if chunk.unsaved and worker.heard - chunk.saved_at >= _CHECKPOINT_EVERY_S:
+            chunk.saved_at, chunk.unsaved = worker.heard, False
             self._node.record({"op": "checkpoint", "chunk": chunk.id, "position": position, "hits": hits})
         self._end_if_reached(worker)
 

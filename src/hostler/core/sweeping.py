@@ -37,6 +37,8 @@ BORDER_S = 2 * chunking.USUAL_S
 """For so long others wait for the end of a chunk."""
 UNMEASURED = Speed(per_s=1.0, longest=1, samples=0)
 """Of a helper at uneven items, until it has done one."""
+RECENT_S = 8.0
+"""A report is good for so long where items are uneven: their workers report every 5 s at least."""
 PACE_S = 5.0
 """Over what time the pace of a chunk at work is averaged."""
 
@@ -313,8 +315,9 @@ def _owner(state: State, index: Index, sweep: Sweep, device: Device) -> Owner:
     doubted = first.position is not None or node.link is Link.DOWN or _doubtful(sweep, device)
     if chunking.is_silent(index.now - heard_at, speed, None if doubted else first.expected_s or chunking.USUAL_S):
         return Owner(device=device, left_s=float("inf"), per_s=per_s)
-    if not per_s:
-        return Owner(device=device, left_s=0.0, per_s=0.0)
+    if not per_s or (uneven and (first.told_at is None or index.now - first.told_at > RECENT_S)):
+        # Of uneven items no pace tells how far they are: what is done already must not be given to another.
+        return Owner(device=device, left_s=0.0, per_s=per_s)
     left_s = sum(each.expected_s or 0.0 for _, each in held[1:])
     if uneven:
         left_s = sum(_items(sweep, chunk) for chunk, _ in held[1:] if job_of(chunk) == sweep.job) / per_s

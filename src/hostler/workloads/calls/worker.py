@@ -42,8 +42,9 @@ PART_AFTER_S = 2.0
 """Results wait at most so long for the end of their chunk, if no call is running: then the worker ends the chunk."""
 PART_BYTES = 1 << 20
 """The same for their size: a line may have 16 MiB."""
-TOLD_BYTES = 1 << 18
-"""Checkpoints have the results up to this size."""
+SLOW_BEAT_S = 5.0
+LIGHT_BYTES = 1 << 18
+"""A checkpoint has all results of its chunk; with more than this it is sent less often."""
 DEATHS = 2
 """So many processes may die of one call."""
 STARTS = 3
@@ -332,7 +333,6 @@ class Chunk:
         self.hits: List[bytes] = []
         self.size = 0
         self.held_since = 0.0
-        self.told = (start, 0)  # position and hits of the last checkpoint
 
     def add(self, hit: bytes, now: float) -> None:
         self.held_since = self.held_since if self.hits else now
@@ -402,7 +402,7 @@ class Worker:
         while self._chunks and self._running is None and self._advance(self._chunks[0]):
             pass
         busy = self._running is not None
-        rest_s = max(self._said_at + BEAT_S - time.monotonic(), 0.0) if busy else None
+        rest_s = max(self._said_at + self._beat_s() - time.monotonic(), 0.0) if busy else None
         ready = select.select([0, self._woken] + ([self._runner.hits] if busy else []), [], [], rest_s)[0]
         if self._ending:
             return True
@@ -413,7 +413,7 @@ class Worker:
                 return False
         if self._running is not None:
             self._hear(self._running, self._runner.hits in ready)
-        if self._running is not None and time.monotonic() - self._said_at >= BEAT_S:
+        if self._running is not None and time.monotonic() - self._said_at >= self._beat_s():
             self._beat(self._chunks[0])
         return True
 
@@ -470,11 +470,11 @@ class Worker:
         self._running, self._deaths = None, 0
         self._chunks[0].add(hit, time.monotonic())
 
+    def _beat_s(self) -> float:
+        return BEAT_S if not self._chunks or self._chunks[0].size <= LIGHT_BYTES else SLOW_BEAT_S
+
     def _beat(self, chunk: Chunk) -> None:
-        if chunk.size <= TOLD_BYTES:
-            chunk.told = (chunk.position, len(chunk.hits))
-        position, hits = chunk.told
-        self._say({"type": "checkpoint", "id": chunk.name, "position": position}, chunk.hits[:hits])
+        self._say({"type": "checkpoint", "id": chunk.name, "position": chunk.position}, chunk.hits)
 
     def _say(self, message: Dict[str, Any], hits: List[bytes]) -> None:
         self._said_at = time.monotonic()
@@ -489,8 +489,7 @@ class Worker:
         if self._running is not None:
             self._starts.note(self._running, 0)
         if self._chunks and self._chunks[0].hits:
-            chunk = self._chunks[0]
-            self._say({"type": "checkpoint", "id": chunk.name, "position": chunk.position}, chunk.hits)
+            self._beat(self._chunks[0])
 
 
 class Lines:
