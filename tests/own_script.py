@@ -21,6 +21,21 @@ for number in range({LINES}):
     os.write(1 + number % 2, b"line %d\\n" % number)
     time.sleep(0.1)
 """
+SEARCH = """
+import hashlib, json, os, sys, time
+from helper import text
+say = lambda message: print(json.dumps(message), flush=True)
+params = json.loads(sys.stdin.readline())["params"]
+digest = hashlib.sha256(json.dumps(params, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+say({"type": "opened", "digest": digest})
+for line in sys.stdin:
+    chunk = json.loads(line)
+    start, stop = chunk["start"], chunk["stop"]
+    time.sleep(params.get("pause_s", 0) * (stop - start))
+    hits = [{"at": at, "text": text(), "cwd": os.getcwd()} for at in range(start, stop)]
+    say({"type": "done", "id": chunk["id"], "digest": digest, "start": start, "stop": stop, "hits": hits})
+"""
+HELPER = "def text(): return open('data.txt').read() + '{}'\n"
 
 
 def check_files(fleet: Fleet, folder: Path, gate: Path, python: str, *words: str) -> None:
@@ -57,6 +72,37 @@ def check_order(fleet: Fleet, folder: Path, python: str, *words: str) -> None:
     *lines, outcome = told.splitlines()
     assert lines == [f"line {number}" for number in range(LINES)]
     assert outcome.startswith(f"{job} done in ")
+
+
+def search_in(folder: Path) -> Path:
+    """A project with a worker of two files, and its data."""
+    project = folder / "project"
+    project.mkdir()
+    (project / "search.py").write_text(SEARCH)
+    (project / "helper.py").write_text(HELPER.format(", old code"))
+    (project / "data.txt").write_text("old text")
+    return project
+
+
+def edit_search(project: Path) -> None:
+    """Change the files of such a project."""
+    (project / "helper.py").write_text(HELPER.format(", new code"))
+    (project / "search.py").write_text("raise SystemExit('edited')")
+    (project / "data.txt").unlink()
+
+
+def check_search(fleet: Fleet, folder: Path, gate: Path, python: str) -> None:
+    """The same of a sweep: its worker is edited, its data deleted."""
+    project = search_in(folder)
+    before = fleet.script("sh", "-c", f"while [ ! -e '{gate}' ]; do sleep 0.1; done", resources={"device": "any"})
+    fleet.state_of(before, "running")
+    job = _typed(fleet, project, "sweep", "search", "--range", "0:20", "--worker", f"{python} search.py").strip()
+    edit_search(project)
+    gate.touch()
+    assert fleet.over(job)["job"]["state"] == "done", fleet.log()
+    hits = list(fleet.client.hits(job))
+    assert sorted(hit["at"] for hit in hits) == list(range(20))
+    assert {hit["data"]["text"] for hit in hits} == {"old text, old code"}
 
 
 def _typed(fleet: Fleet, folder: Path, *words: str) -> str:

@@ -24,6 +24,8 @@ TOGETHER = tuple(
         "integration/test_device_selection",
         "integration/test_restart",
         "integration/test_logs",
+        "integration/test_python",
+        "integration/test_python_guide",
         "integration/test_results",
         "integration/test_submitting",
         "integration/test_submitted_environment",

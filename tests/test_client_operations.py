@@ -92,7 +92,7 @@ READS: Mapping[str, tuple[Any, ...]] = {
     "replication": (),
 }
 WRITES: Mapping[str, Callable[[Any], Any]] = {
-    "submit": lambda client: client.submit_jobs([codec.plain(script("new", key="new"))]),
+    "submit_jobs": lambda client: client.submit_jobs([codec.plain(script("new", key="new"))]),
     "submit_group": lambda client: client.submit_group(
         {"name": "more", "max_running": 1}, [codec.plain(script("of a group", parameters={"n": "1"}))], strict=False
     ),
@@ -124,7 +124,7 @@ WRITES: Mapping[str, Callable[[Any], Any]] = {
 }
 FORGOTTEN = {"retry", "pause_config", "cordon", "test_alert", "unsilence", "revoke_token", "undo_cleaning"}
 """One write of each kind of thing that may be gone or over when it is asked for again."""
-OTHERS = {"metrics", "log", "output", "fetch", "send_snapshot"}
+OTHERS = {"metrics", "log", "output", "fetch", "send_snapshot", "send_folders"}
 BY_HAND = {"events", "content"}
 """What is no request with an answer, but a stream: each client has its own."""
 
@@ -298,7 +298,7 @@ class TestAgain:
         [
             name if name in FORGOTTEN else pytest.param(name, marks=pytest.mark.long)
             for name in WRITES
-            if name not in ("create_token", "submit")
+            if name not in ("create_token", "submit_jobs")
         ],
     )
     def test_is_never_a_failure_of_ours(self, world: Window, name: str) -> None:
@@ -322,7 +322,7 @@ def prepare(served: Window, name: str) -> None:
     """What has to be there already."""
     client = Client(address(served))
     if name in ("set_priority", "cancel"):
-        WRITES["submit"](client)
+        WRITES["submit_jobs"](client)
     if name == "revoke_token":
         WRITES["create_token"](client)
 

@@ -1,3 +1,62 @@
-"""Hostler keeps a motley fleet of GPUs busy with the most valuable work each can do, and never loses a result."""
+"""Hostler keeps a motley fleet of GPUs busy with the most valuable work each can do, and never loses a result.
+
+The names below are the Python SDK::
+
+    client = hostler.connect()
+    job = client.submit(["python", "train.py"], gpus=1)
+    print(job.result())
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hostler.client.awaited import AsyncClient
+    from hostler.client.connecting import connect, connect_async
+    from hostler.client.jobs import AsyncGroup, AsyncJob, Group, Job, JobFailed
+    from hostler.client.plain import Client
+    from hostler.client.submission import HostlerWarning
+    from hostler.model.errors import HostlerError
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AsyncClient",
+    "AsyncGroup",
+    "AsyncJob",
+    "Client",
+    "Group",
+    "HostlerError",
+    "HostlerWarning",
+    "Job",
+    "JobFailed",
+    "connect",
+    "connect_async",
+]
+
+_MODULES = {
+    "AsyncClient": "hostler.client.awaited",
+    "AsyncGroup": "hostler.client.jobs",
+    "AsyncJob": "hostler.client.jobs",
+    "Client": "hostler.client.plain",
+    "Group": "hostler.client.jobs",
+    "HostlerError": "hostler.model.errors",
+    "HostlerWarning": "hostler.client.submission",
+    "Job": "hostler.client.jobs",
+    "JobFailed": "hostler.client.jobs",
+    "connect": "hostler.client.connecting",
+    "connect_async": "hostler.client.connecting",
+}
+"""Where the names are from. They are imported when they are used: every module of Hostler imports this one."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -84,13 +84,20 @@ def test_the_origin_of_what_was_compiled_is_the_zipapp(zipapp: Path) -> None:
 
 def test_traceback_of_compiled_code_shows_its_lines(zipapp: Path) -> None:
     compiled.leave(str(zipapp))
-    asked = "from hostler.agent import paths; paths.relative(None)"
+    asked = """
+import traceback
+from hostler.agent import paths
+try:
+    paths.relative(None)
+except paths.RequestError:
+    traceback.print_exc()
+"""
     ended = subprocess.run(
         [sys.executable, "-S", "-c", asked],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
-        check=False,
+        check=True,
         cwd="/",
         env={"PYTHONPATH": compiled.search_path(str(zipapp))},
     )

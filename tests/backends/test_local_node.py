@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -14,6 +15,9 @@ import pytest
 from hostler.agent import compiled
 from hostler.backends.base import Store
 from hostler.backends.local import LocalNode, node as local
+from hostler.model.commands import ChunkOrder, WorkerOrder
+from hostler.model.errors import FilesError
+from hostler.snapshots.store import SnapshotStore
 
 
 async def connected(folder: Path, python: str = sys.executable) -> Path:
@@ -65,3 +69,36 @@ async def test_local_agent_starts_where_compiled_code_cannot_be_written(
     monkeypatch.setattr(local, "compiled_zipapp", full)
     path = await connected(tmp_path)
     assert list(path.parent.iterdir()) == [path]
+
+
+def worker(snapshot: str) -> WorkerOrder:
+    return WorkerOrder(
+        id="w-j1-here-cpu0", queue="cpu0", argv=("true",), env={}, digest="d", params={}, silence_s=1.0, start_s=1.0,
+        snapshot=snapshot, sweep="j1",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_refused"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), False),
+        (OSError(errno.ENAMETOOLONG, "File name too long"), True),
+        (FilesError("a content is damaged"), True),
+    ],
+)
+async def test_worker_whose_snapshot_cannot_be_laid_out_is_refused_unless_that_may_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception, is_refused: bool
+) -> None:
+    def lay_out(self: SnapshotStore, digest: str, target: Path) -> None:
+        raise fault
+
+    monkeypatch.setattr(SnapshotStore, "lay_out", lay_out)
+    store = Store(results=tmp_path / "results", artifacts=tmp_path / "artifacts")
+    node = LocalNode("here", tmp_path / "here", controller="c", store=store, cpu_slots=1, gpus=False)
+    chunk = ChunkOrder(id="j1.1", start=0, stop=1)
+    if is_refused:
+        (refused,) = await node.lend(worker("ab" * 32), [chunk])
+        assert (refused.worker, str(fault) in refused.error) == ("w-j1-here-cpu0", True)
+    else:
+        with pytest.raises(OSError, match="No space left"):
+            await node.lend(worker("ab" * 32), [chunk])

@@ -17,10 +17,9 @@ from hostler.backends.local.workspaces import Workspaces
 from hostler.model.commands import AttemptOrder, WorkerOrder
 from hostler.model.errors import FilesError, PartlyFetched
 from hostler.model.files import Fetch
-from hostler.snapshots.folder import take
 from hostler.snapshots.store import SnapshotStore
-from hostler.snapshots.upload import bodies, parse
 from tests.patience import PATIENCE_S
+from tests.snapshots import kept as snapshots
 
 
 @pytest.fixture
@@ -38,12 +37,7 @@ def kept(store: Store, folder: Path) -> str:
     folder.mkdir()
     for number in range(20):
         (folder / f"f{number}").write_text(f"content {number}")
-    snapshot = take(folder)
-    _, missing = store.snapshots.add(snapshot.data)
-    for body in bodies(snapshot.sources(missing)):
-        for piece in parse(body.data):
-            store.snapshots.write(piece)
-    return store.snapshots.add(snapshot.data)[0]
+    return snapshots.kept(store.snapshots, folder)
 
 
 def order(snapshot: str) -> AttemptOrder:
@@ -146,7 +140,7 @@ def test_unreadable_outputs_are_named_and_the_others_are_copied() -> None:
         with as_another_user():
             store = Store(results=here / "results", artifacts=here / "artifacts")
             (here / "empty").mkdir()
-            digest, _ = store.snapshots.add(take(here / "empty").data)
+            digest = snapshots.kept(store.snapshots, here / "empty")
             ran = here / "ran"
             (ran / "closed").mkdir(parents=True)
             (ran / "model.pt").write_text("model")

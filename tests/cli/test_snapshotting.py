@@ -16,5 +16,4 @@ def test_progress_is_printed_now_and_then_until_all_is_sent(
     for _ in range(5):
         now += 0.6 * snapshotting.PROGRESS_S
         progress(1_000_000)
-    assert progress.sent == 5_000_000
     assert capsys.readouterr().err == "files: 2.0 MB of at most 5.0 MB sent\nfiles: 4.0 MB of at most 5.0 MB sent\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import shutil
@@ -12,8 +13,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from hostler.cli import notes, snapshotting, submission, submitting, waiting
-from hostler.client.calls import Submitted
+from hostler.cli import submission, submitting, waiting
+from hostler.client import notes, snapshots
+from hostler.client.calls import Ask, Submitted, Told, Work
+from hostler.client.snapshots import SentFolders
 from hostler.snapshots import folder as folders
 from tests.cli.conftest import Hostler
 
@@ -42,20 +45,30 @@ class FakeClient:
         self.sent: list[str] = []
         self.ids: dict[object, str] = {}
 
-    def status(self) -> dict[str, Any]:
-        return {}
-
     def nodes(self) -> list[dict[str, Any]]:
         return []
 
-    def send_snapshot(self, snapshot: Any, progress: Any) -> str:
-        self.sent.append(snapshot.digest)
-        return str(snapshot.digest)
+    def send_folders(self, specs: Sequence[Mapping[str, Any]], skip: Path | None, watch: Any) -> SentFolders:
+        """Send folders as a client does, to a controller that has all contents."""
+        steps = snapshots.send_folders(specs, skip, watch)
+        try:
+            step = next(steps)
+            while True:
+                answer: dict[str, Any] = {}
+                if isinstance(step, Work):
+                    step.run()
+                elif isinstance(step, Ask) and step.target == snapshots.PATH:
+                    self.sent.append(hashlib.sha256(step.body or b"").hexdigest())
+                    answer = {"missing": {}}
+                step = steps.send(Told(json.dumps(answer).encode(), {}))
+        except StopIteration as end:
+            sent: SentFolders = end.value
+            return sent
 
     def named(self, names: Sequence[str]) -> list[dict[str, Any]]:
         return [{"id": name, "group": "g1"} for name in names]
 
-    def submit(self, specs: Sequence[Mapping[str, Any]], *, strict: bool) -> Submitted:
+    def submit_jobs(self, specs: Sequence[Mapping[str, Any]], *, strict: bool) -> Submitted:
         self.specs = list(specs)
         return Submitted(["j1"] * len(specs), ())
 
@@ -188,7 +201,7 @@ def test_a_thousand_jobs_read_files_and_programs_once(
         return call
 
     monkeypatch.setattr(folders, "take", counted("take", folders.take))
-    monkeypatch.setattr(snapshotting, "_environment", counted("environment", snapshotting._environment))
+    monkeypatch.setattr(snapshots, "_environment", counted("environment", snapshots._environment))
     monkeypatch.setattr(shutil, "which", counted("which", shutil.which))
     monkeypatch.setattr(notes, "_exists", counted("exists", notes._exists))
     values = ",".join(map(str, range(1000)))

@@ -129,7 +129,9 @@ class Fleet:
     def submit(self, spec: View, argv: Sequence[str]) -> str:
         """Submit a script job; fields of its payload may stand among its own."""
         own = {name: spec.pop(name) for name in ("env", "cwd", "require_result", "outputs") if name in spec}
-        (job,) = self.client.submit_jobs([{**spec, "payload": {"kind": "script", "schema": 1, "argv": list(argv), **own}}])
+        (job,) = self.client.submit_jobs(
+            [{**spec, "payload": {"kind": "script", "schema": 1, "argv": list(argv), **own}}]
+        )
         return job
 
     def job(self, name: str) -> View:

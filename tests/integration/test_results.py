@@ -89,7 +89,9 @@ def test_the_failure_is_told_on_the_command_line(running: Fleet, bad_results: di
 def sweep(running: Fleet, name: str, params: dict[str, Any], **more: Any) -> str:
     """Submit a sweep of `worker.py`; returns its id."""
     asked = {"name": name, "range": [0, STOP], "worker": [sys.executable, str(WORKER)], "params": params, **more}
-    (job,) = running.client.submit_jobs([plain(sweep_spec({"target_s": 0.3, "silence_s": PATIENCE_S, **asked}, Path.cwd()))])
+    (job,) = running.client.submit_jobs(
+        [plain(sweep_spec({"target_s": 0.3, "silence_s": PATIENCE_S, **asked}, Path.cwd()))]
+    )
     return job
 
 

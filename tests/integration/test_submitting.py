@@ -38,7 +38,7 @@ def test_submit_names_jobs_that_keep_their_earlier_files(living: Fleet, typed: H
     script.write_text("print('second')")
     said = typed("submit", "--key", "keeps-files", "--", sys.executable, "train.py")
     assert said.out.strip() == job
-    assert f"note: {job} had other files when first submitted and keeps them; another --key is a new job\n" in said.err
+    assert f"note: {job} had other files when first submitted and keeps them; another key is a new job\n" in said.err
     assert typed("wait", job).status == 0
 
 
@@ -65,7 +65,10 @@ def test_submit_notes_a_held_node(living: Fleet, typed: Hostler) -> None:
 def test_submit_notes_a_missing_script_and_program(living: Fleet, typed: Hostler, tmp_path: Path) -> None:
     said = typed("submit", "--", "python", "trian.py")
     assert said.status == 0
-    assert f"note: there is no file 'trian.py' in {tmp_path}/project; correct the command or --cwd\n" in said.err
+    assert (
+        f"note: there is no file 'trian.py' in {tmp_path}/project; correct the command or the folder (cwd)\n"
+        in said.err
+    )
     said = typed("submit", "--", "trian")
     assert "note: there is no program 'trian' in the PATH here; correct the command unless a node has it" in said.err
     said = typed("submit", "--", "./run")

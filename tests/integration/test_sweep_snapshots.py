@@ -14,40 +14,9 @@ import pytest
 from tests.integration.conftest import Fleet, command_line, until
 from tests.integration.test_snapshots import Site, by_dial_in, local, over_ssh
 from tests.livefolders import folders_below
+from tests.own_script import edit_search, search_in
 
-WORKER = """
-import hashlib, json, os, sys, time
-from helper import text
-say = lambda message: print(json.dumps(message), flush=True)
-params = json.loads(sys.stdin.readline())["params"]
-digest = hashlib.sha256(json.dumps(params, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-say({"type": "opened", "digest": digest})
-for line in sys.stdin:
-    chunk = json.loads(line)
-    start, stop = chunk["start"], chunk["stop"]
-    time.sleep(params.get("pause_s", 0) * (stop - start))
-    hits = [{"at": at, "text": text(), "cwd": os.getcwd()} for at in range(start, stop)]
-    say({"type": "done", "id": chunk["id"], "digest": digest, "start": start, "stop": stop, "hits": hits})
-"""
-HELPER = "def text(): return open('data.txt').read() + '{}'\n"
 COMMAND = f"{shlex.quote(sys.executable)} search.py"
-
-
-def project_in(folder: Path) -> Path:
-    """A project with a worker of two files, and its data."""
-    project = folder / "project"
-    project.mkdir()
-    (project / "search.py").write_text(WORKER)
-    (project / "helper.py").write_text(HELPER.format(", old code"))
-    (project / "data.txt").write_text("old text")
-    return project
-
-
-def edited(project: Path) -> None:
-    """The files change after the submission."""
-    (project / "helper.py").write_text(HELPER.format(", new code"))
-    (project / "search.py").write_text("raise SystemExit('edited')")
-    (project / "data.txt").unlink()
 
 
 @pytest.fixture(
@@ -62,7 +31,7 @@ def fleet_there(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture
 def site(fleet_there: Fleet, tmp_path: Path) -> Site:
-    return Site(fleet_there, project_in(tmp_path))
+    return Site(fleet_there, search_in(tmp_path))
 
 
 def trees(fleet: Fleet) -> list[str]:
@@ -75,7 +44,7 @@ def workers_of(job: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if Path(process.cwd()).name == job and "search.py" in command_line(process):
+            if Path(process.cwd()).name == job and any(word.endswith("search.py") for word in command_line(process)):
                 found.append(process)
     return found
 
@@ -100,7 +69,7 @@ def test_sweep_runs_the_files_of_its_submission(site: Site) -> None:
     assert "files: 3 files, " in first.err
     second = site.hostler("sweep", "second", *words)
     assert "nothing new to send" in second.err
-    edited(site.project)
+    edit_search(site.project)
     release()
     for said in (first, second):
         expect_old_files(site, said.out.strip(), 20)
@@ -116,7 +85,7 @@ def test_worker_starts_again_in_its_folder_while_the_controller_is_away(site: Si
     until(lambda: len(workers_of(job)) == 1, "its worker")
     (worker,) = workers_of(job)
     stray = Path(worker.cwd()).with_name("j999")
-    edited(site.project)
+    edit_search(site.project)
     site.fleet.kill()
     stray.mkdir()
     worker.kill()
@@ -128,10 +97,13 @@ def test_worker_starts_again_in_its_folder_while_the_controller_is_away(site: Si
 
 @pytest.mark.parametrize("fleet_there", [local, over_ssh], ids=["local", "ssh"], indirect=True)
 def test_sweep_that_is_retried_has_its_folder_again(site: Site) -> None:
-    words = ("--range", "0:30", "--worker", COMMAND, "--param", "pause_s=0.1", "--target-s", "1")
+    program = site.project / "search.py"
+    program.write_text(f"#!{sys.executable}\n{program.read_text()}")
+    program.chmod(0o755)
+    words = ("--range", "0:30", "--worker", "./search.py", "--param", "pause_s=0.1", "--target-s", "1")
     job = site.hostler("sweep", "again", *words).out.strip()
     until(lambda: workers_of(job), "its worker")
-    edited(site.project)
+    edit_search(site.project)
     assert site.hostler("cancel", job).status == 0
     site.fleet.state_of(job, "cancelled")
     assert site.hostler("retry", job).status == 0

@@ -367,3 +367,34 @@ async def test_sweep_waits_for_the_deletion_of_its_folder(directory: StateDir, c
     node.go.set()
     await waiting
     assert len(node.cleared) == 1
+
+
+async def test_folder_that_a_closed_worker_writes_to_is_deleted_later(
+    directory: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errands, "CLOSING_S", 0.0)
+
+    class Writing(FarNode):
+        async def clear(self, attempt: str) -> None:
+            await self._ask()
+            await super().clear(attempt)
+
+    node, said = Writing(FilesError("trees/j1 cannot be deleted: Directory not empty")), list[object]()
+    busy = errands.Errands(node, SteadyClock(), said.append, said.append, KeptLogs(directory.logs), _gather)
+    busy.tidy([Clear(node="far", attempt="j1", output=False)])
+    await until(lambda: not busy._running)
+    assert (node.cleared, said) == (["j1"], [])
+
+
+async def test_folder_that_cannot_be_deleted_is_named(directory: StateDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errands, "CLOSING_S", 0.0)
+
+    class Kept(FarNode):
+        async def clear(self, attempt: str) -> None:
+            raise FilesError("trees/j1 cannot be deleted: Operation not permitted")
+
+    said = list[object]()
+    busy = errands.Errands(Kept(), SteadyClock(), said.append, said.append, KeptLogs(directory.logs), _gather)
+    busy.tidy([Clear(node="far", attempt="j1", output=False)])
+    await until(lambda: not busy._running)
+    assert said == ["what is not needed there stays: trees/j1 cannot be deleted: Operation not permitted"]

@@ -12,26 +12,12 @@ from hostler.model.inputs import Cancel
 from hostler.model.work import JobSpec, ScriptPayload, SweepPayload
 from hostler.runtime.job_files import SnapshotPruner, needed
 from hostler.runtime.statedir import StateDir
-from hostler.snapshots.folder import take
 from hostler.snapshots.store import SnapshotStore
-from hostler.snapshots.upload import bodies, parse
 from tests.backends.fake import FakeNode
 from tests.runtime.conftest import running, submit
+from tests.snapshots.kept import kept
 
 pytestmark = pytest.mark.anyio
-
-
-def kept(store: SnapshotStore, folder: Path, text: str) -> str:
-    """The digest of a snapshot with one file, which nothing has used for years."""
-    folder.mkdir(exist_ok=True)
-    (folder / "f").write_text(text)
-    snapshot = take(folder)
-    _, missing = store.add(snapshot.data)
-    for body in bodies(snapshot.sources(missing)):
-        for piece in parse(body.data):
-            store.write(piece)
-    digest, _ = store.add(snapshot.data)
-    return digest
 
 
 def script(snapshot: str) -> ScriptPayload:
@@ -44,7 +30,11 @@ def sweep(snapshot: str) -> SweepPayload:
 
 async def test_snapshot_of_a_job_that_waits_is_kept_and_others_go(directory: StateDir, tmp_path: Path) -> None:
     store = SnapshotStore(directory.snapshots)
-    first, second, third, fourth = (kept(store, tmp_path / "p", text) for text in ("1", "2", "3", "4"))
+    digests = []
+    for text in ("1", "2", "3", "4"):
+        (tmp_path / "f").write_text(text)
+        digests.append(kept(store, tmp_path))
+    first, second, third, fourth = digests
     async with running(directory, FakeNode(slots=0)) as controller:
         payloads: list[ScriptPayload | SweepPayload] = [script(first), script(second), sweep(third), sweep(fourth)]
         one, two, search, cancelled = await submit(

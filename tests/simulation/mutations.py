@@ -569,3 +569,15 @@ def unknown_agents_are_taken_for_known(patch: pytest.MonkeyPatch) -> None:
         real(state, index, replace(given, attempts=attempts), emit)
 
     patch.setitem(intake.TAKES, inputs.LinkUp, up)
+
+
+@planted
+def folders_of_sweeps_go_when_a_chunk_is_done(patch: pytest.MonkeyPatch) -> None:
+    """Core: the folder of a sweep is cleared while the sweep goes on."""
+
+    def done(state: Any, index: Any, event: events.ChunkDone) -> Any:
+        yield from (
+            Clear(node=each.spec.node, attempt=job_of(event.chunk), output=False) for each in state.devices.values()
+        )
+
+    patch.setitem(orders.DERIVES, events.ChunkDone, done)

@@ -33,6 +33,7 @@ CHEAP = {
     "told-before-it-is-verified": 4,
     "cleared-before-it-was-fetched": 0,
     "ledger-counts-twice": 0,
+    "folders-of-sweeps-go-when-a-chunk-is-done": 0,
     "replay-skips-a-kind-of-event": 0,
     "replay-forgets-refusals": 0,
 }

@@ -11,6 +11,8 @@ from hostler.model.record import record
 from hostler.model.work import DeviceKind, FailureClass, JobSpec, Retry
 from hostler.sim import Faults, Script, World, script_job, sweep_job
 
+SNAPSHOT = "5a" * 32
+"""Of the first sweep of a world; the others have none."""
 PATIENT = Retry(max_attempts={kind: 50 for kind in FailureClass if kind is not FailureClass.EXIT}, backoff_s=0.5)
 """Faults of the world must not use up a budget here: what is looked for is lost work."""
 
@@ -87,4 +89,5 @@ def _sweep(key: str, random: Random) -> tuple[JobSpec, tuple[int, ...]]:
     start = random.choice([0, -1000, 2**63 - 50_000, 2**90])
     stop = start + random.randint(1, 70_000)
     hits = tuple(sorted({random.randrange(start, stop) for _ in range(random.randint(0, 5))} | {start, stop - 1}))
-    return sweep_job(key, start, stop, hits, key=key, target_s=8.0, retry=PATIENT), hits
+    snapshot = SNAPSHOT if key == "w0" else None
+    return sweep_job(key, start, stop, hits, key=key, target_s=8.0, retry=PATIENT, snapshot=snapshot), hits

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.backends.ssh import sshd
-from tests.own_script import check_files, check_order
-from tests.slurm.fleets import ClusterFleet, a_cluster_fleet
+from tests.own_script import check_files, check_order, check_search
+from tests.slurm.fleets import ClusterFleet, a_cluster_fleet, when
 from tests.slurm.lab import Lab
 from tests.slurm.test_login import login
 
@@ -40,3 +40,8 @@ def test_job_starts_from_the_files_of_its_submission(fleet: ClusterFleet, tmp_pa
 
 def test_order_of_output_is_exact(fleet: ClusterFleet, tmp_path: Path) -> None:
     check_order(fleet, tmp_path, sys.executable)
+
+
+def test_sweep_runs_the_files_of_its_submission(fleet: ClusterFleet, tmp_path: Path) -> None:
+    check_search(fleet, tmp_path, fleet.shared / "gate", sys.executable)
+    when(lambda: not list(fleet.shared.glob("**/trees/**/j2")), "the end of its folder", fleet)

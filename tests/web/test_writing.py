@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from hostler.model import codec
 from hostler.web import answers
 from tests.core.builders import ended, script, sweep
 from tests.patience import PATIENCE_S
+from tests.snapshots.kept import kept
 from tests.web.core_desk import Window
 
 JOBS = "/api/v1/jobs"
@@ -40,6 +42,17 @@ def test_a_key_makes_submission_repeatable_and_not_overwritable(served: Window) 
     assert submit(served, script("a", key="a")).json == submit(served, script("a", key="a")).json
     reply = submit(served, script("b", key="a"))
     assert (reply.status, reply.json["error"]) == (409, "Conflict")
+
+
+def test_sweep_with_a_snapshot_is_accepted_once_the_snapshot_is_here(served: Window, tmp_path: Path) -> None:
+    reply = submit(served, script("a"), sweep("s", snapshot="ab" * 32))
+    assert (reply.status, reply.json["error"]) == (422, "SpecError")
+    assert "is not here; nothing was submitted" in reply.json["message"]
+    assert served.get(JOBS).json == []
+    (tmp_path / "search.py").touch()
+    digest = kept(served.desk.snapshots(), tmp_path)
+    assert submit(served, sweep("s", snapshot=digest)).status == 201
+    assert served.get(f"{JOBS}/j1").json["spec"]["payload"]["snapshot"] == digest
 
 
 def test_one_bad_job_keeps_all_out(served: Window) -> None:

@@ -159,7 +159,7 @@ class AgentedNode(ABC):
                 worker = await self._supplied(worker)
             except Exception as error:  # recorded; a sweep must not wait for what is never done
                 if may_pass(error):
-                    self.hang_up()  # chunks are lent once for each connection: one that brings no files must not go on
+                    self.hang_up()  # chunks are lent once for each connection: without its files it must not continue
                     raise
                 what = str(error) if isinstance(error, FilesError) else f"{type(error).__name__}: {error}"
                 return [WorkerRefused(worker=worker.id, error=what)]

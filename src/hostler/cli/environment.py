@@ -1,18 +1,14 @@
-"""The environment of submitted jobs: variables by name, and the submitter's shell for the controller's own machine."""
+"""The environment variables of submitted jobs, from options and files."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from hostler.model.errors import UsageError
 
-SHELL = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV")
-"""Variables that say which programs and which Python environment a shell runs."""
 EXPORT = re.compile(r"export[ \t]+")
 """What stands before a variable in files that shells read too."""
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -31,27 +27,6 @@ def variables(words: Sequence[str] | None, files: Sequence[Path] | None) -> dict
         named.add(name)
         found[name] = value
     return found
-
-
-def with_shells(specs: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The specs of scripts with this shell's PATH and Python environment; and the programs that it finds, by name."""
-    # A value that is not UTF-8 cannot be written as JSON; such a job has the variables of its node.
-    env = {name: value for name in SHELL if (value := os.environ.get(name)) and value.isprintable()}
-    scripts = [spec["payload"] for spec in specs if spec["payload"]["kind"] == "script"]
-    words = dict.fromkeys(payload["argv"][0] for payload in scripts)  # many jobs have few programs
-    programs = {word: os.path.abspath(found) for word in words if (found := _found(word)) is not None}
-    made = []
-    for spec in specs:
-        payload = dict(spec["payload"])
-        if payload["kind"] == "script":
-            payload["submitter"] = {"program": programs.get(payload["argv"][0]), "env": env}
-        made.append({**spec, "payload": payload})
-    return made, programs
-
-
-def _found(word: str) -> str | None:
-    """The program that this shell finds for the first word of a command."""
-    return None if "/" in word or word.startswith("{") else shutil.which(word)
 
 
 def _of_file(path: Path) -> dict[str, str]:

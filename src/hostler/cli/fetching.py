@@ -6,7 +6,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -15,17 +14,18 @@ import typer
 
 from hostler.cli.common import Json, StateDir, client
 from hostler.cli.errors import print_error, status_of
-from hostler.cli.folders import JOB, folders_of
-from hostler.cli.groups import ENDED, JobOrGroup, counted, is_group
-from hostler.cli.show import Column, clean, file_size, plural, say, say_json, table
+from hostler.cli.groups import JobOrGroup, counted, is_group
+from hostler.cli.show import Column, clean, plural, say, say_json, table
+from hostler.client.downloads import ignore
+from hostler.client.folders import JOB, folders_of
+from hostler.client.results import ENDED
 from hostler.model.errors import Conflict, HostlerError, LinkError, UsageError
+from hostler.model.units import file_size
 
 if TYPE_CHECKING:
     from hostler.client import Client, View
 
 commands = typer.Typer()
-
-GITIGNORE = ".gitignore"
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ def fetch(
         return _fetch_group(client(state_dir), name, directory, force=force, as_json=as_json)
     rows = client(state_dir).fetch(name, directory, force=force, told=None if as_json else _say)
     if directory is None and rows:
-        _ignore(Path(rows[0]["file"]).parents[len(Path(rows[0]["path"]).parts) - 1])
+        ignore(Path(rows[0]["file"]).parents[len(Path(rows[0]["path"]).parts) - 1])
     if as_json:
         say_json(rows)
         return 0
@@ -150,7 +150,7 @@ def _fetch_group(asked: Client, group: str, directory: Path | None, *, force: bo
             if len(errors) <= ERRORS_SHOWN:
                 print_error(f"{job}: {error}")
     if directory is None and found.rows:
-        _ignore(here)
+        ignore(here)
     if as_json:
         say_json(found.rows)
     elif found.rows:
@@ -159,12 +159,6 @@ def _fetch_group(asked: Client, group: str, directory: Path | None, *, force: bo
         print(f"and {plural(len(errors) - ERRORS_SHOWN, 'job')} more with errors", file=sys.stderr)
     status = _end(rows, left_some, group, did="fetched")
     return status_of(errors[0]) if errors else status
-
-
-def _ignore(folder: Path) -> None:
-    """Keep a folder that the command has chosen out of snapshots of the folder around it, and out of git."""
-    with suppress(FileExistsError), (folder / GITIGNORE).open("x") as opened:
-        opened.write("# Written by `hostler fetch`: the next `hostler submit` leaves these files out.\n*\n")
 
 
 class _Found:

@@ -10,6 +10,7 @@ import typer
 
 from hostler.cli.common import complete_job
 from hostler.cli.show import plural
+from hostler.client.results import ENDED
 from hostler.model.errors import UsageError
 from hostler.model.units import duration
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from hostler.client import View
 
 GROUP = re.compile(r"g[0-9]{1,18}")
-ENDED = ("done", "failed", "cancelled")
-"""States in which a job of a group has ended, as `GroupView.jobs` counts them."""
 OPEN = ("pending", "running")
 
 JobOrGroup = Annotated[

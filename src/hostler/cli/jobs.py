@@ -19,13 +19,11 @@ from hostler.cli.errors import print_error, status_of
 from hostler.cli.explaining import device_lines, job_lines
 from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
 from hostler.cli.groups import OPEN, JobsOrGroups, count, expect_group, is_group, parameters_text
-from hostler.cli.outcomes import is_over
 from hostler.cli.show import (
     Column,
     age,
     clean,
     compact,
-    headline,
     maybe,
     plural,
     say,
@@ -35,6 +33,7 @@ from hostler.cli.show import (
     terminal_width,
     wrapped,
 )
+from hostler.client.outcomes import headline, is_over
 from hostler.model.errors import Conflict, HostlerError, LinkError, NotFound, StoreError, UsageError
 from hostler.model.units import duration
 

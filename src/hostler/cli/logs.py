@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TextIO, Typ
 import typer
 
 from hostler.cli.common import JobName, StateDir, client
-from hostler.cli.outcomes import FAILED, exit_status, is_over, outcome_line, print_interrupted
+from hostler.cli.outcomes import exit_status, outcome_line, print_interrupted
 from hostler.cli.show import clean, clean_output
+from hostler.client.outcomes import FAILED, is_over
 from hostler.model.errors import LinkError, LinkLost, NotFound, StandsBy, StoreError, UsageError
 from hostler.model.units import duration
 

@@ -5,17 +5,16 @@ The rows (`GroupRow`) are turned into columns once; sorting, the table and CSV w
 
 from __future__ import annotations
 
-import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from hostler.cli.common import Json, StateDir, client
-from hostler.cli.groups import ENDED, GroupNames, expect_group
+from hostler.cli.groups import GroupNames, expect_group
 from hostler.cli.show import (
     Column,
     age,
@@ -29,6 +28,7 @@ from hostler.cli.show import (
     table,
     terminal_width,
 )
+from hostler.client.results import ENDED, RESERVED, Field, fields_of, is_number_value
 from hostler.model.errors import UsageError
 from hostler.model.units import duration
 
@@ -47,26 +47,8 @@ LISTED = 5
 KNOWN_LISTED = 40
 EXACT_DIGITS = 20
 """Digits of a whole number that the table shows; those of 64 bits have as many."""
-RESERVED = ("job", "outcome", "duration", "duration_s")
-"""Names of columns that every group has; parameters and result fields of these names get a prefix."""
-NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
-
 Ranked: TypeAlias = tuple[int, Any] | None
 """The sort key of a value; `None`: the value comes last."""
-
-
-class Field(NamedTuple):
-    """A column of the results: a value for each job, `None` where it has none.
-
-    Where each value is a number (`is_number`), the column stands at the right. Where none is, it may be shortened
-    (`yields`).
-    """
-
-    name: str
-    title: str
-    values: Sequence[Any]
-    is_number: bool = False
-    yields: bool = False
 
 
 @commands.command()
@@ -142,37 +124,6 @@ def _list_groups(asked: Client, as_json: bool) -> None:
 def _group_row(group: View, now: float) -> Sequence[object]:
     counts = [group["jobs"][state] for state in ("done", "failed", "cancelled", "running", "pending")]
     return group["id"], group["size"], *counts, age(group["submitted_at"], now), group["name"]
-
-
-def fields_of(rows: Sequence[Mapping[str, Any]]) -> list[Field]:
-    """The columns: job, each parameter, outcome, duration, and each result field, in the order of their appearance."""
-    given = [row["parameters"] for row in rows]
-    parameters = _renamed(_union(given), "parameter.", RESERVED)
-    taken = (*RESERVED, *parameters.values())
-    results = [row["result"] if isinstance(row["result"], dict) else {} for row in rows]
-    plain = [None if isinstance(row["result"], dict) else row["result"] for row in rows]
-    has_plain = any(value is not None for value in plain)
-    scalars = _union({name: value for name, value in result.items() if _is_scalar(value)} for result in results)
-    names = _renamed(scalars, "result.", (*taken, "result") if has_plain else taken)
-    return [
-        Field("job", "JOB", [row["job"] for row in rows]),
-        *(_parameter(shown, [each.get(name) for each in given]) for name, shown in parameters.items()),
-        Field("outcome", "OUTCOME", [row["state"] for row in rows]),
-        Field("duration", "DURATION", [_seconds(row) for row in rows], is_number=True),
-        *([_result("result", "RESULT", plain)] if has_plain else []),
-        *(_result(shown, shown, [each.get(name) for each in results]) for name, shown in names.items()),
-    ]
-
-
-def _parameter(name: str, values: Sequence[str | None]) -> Field:
-    """The column of a parameter, whose values are texts."""
-    numbers = [NUMBER.fullmatch(value) is not None for value in set(values) if value is not None]
-    return Field(name, name, values, all(numbers), not any(numbers))
-
-
-def _result(name: str, title: str, values: Sequence[Any]) -> Field:
-    numbers = [_is_number(value) for value in values if value is not None]
-    return Field(name, title, values, all(numbers), not any(numbers))
 
 
 def ordered(field: Field, *, descending: bool) -> list[int]:
@@ -258,7 +209,7 @@ def _exact(value: Any) -> Any:
         if value.isprintable():
             return value
         return clean(value) if sys.stdout.isatty() else value.encode("utf-8", "backslashreplace").decode()
-    return value if value is None or _is_number(value) else compact(value)
+    return value if value is None or is_number_value(value) else compact(value)
 
 
 def _writer(field: Field) -> Callable[[Any], str]:
@@ -280,36 +231,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value) if abs(value) < 10**EXACT_DIGITS else f"{Decimal(value):.6g}"
     return compact(value)
-
-
-def _seconds(row: Mapping[str, Any]) -> float | None:
-    """The time from start to end of a job that has ended."""
-    if row["state"] not in ENDED or row["started_at"] is None or row["ended_at"] is None:
-        return None
-    return max(float(row["ended_at"]) - float(row["started_at"]), 0.0)
-
-
-def _union(objects: Iterator[Mapping[str, Any]] | Sequence[Mapping[str, Any]]) -> list[str]:
-    """The names of all objects, in the order of their first appearance."""
-    return list(dict.fromkeys(name for each in objects for name in each))
-
-
-def _renamed(names: Sequence[str], prefix: str, taken: Sequence[str]) -> dict[str, str]:
-    """A name for each that is not taken: its own, or that with the prefix."""
-    used = {*taken, *names}
-    made = {}
-    for name in names:
-        shown = name
-        while shown in taken or (shown != name and shown in used):
-            shown = prefix + shown
-        used.add(shown)
-        made[name] = shown
-    return made
-
-
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, str | int | float)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -44,11 +44,6 @@ def clean(value: object) -> str:
     return text if text.isprintable() else "".join(map(_visible, text))
 
 
-def headline(text: str) -> str:
-    """A reason without what a build printed last (`policy.retry.PRINTED`)."""
-    return text.partition(" Its last lines:\n")[0]
-
-
 def clean_output(text: str) -> str:
     """What a process wrote, for a terminal: colours and line ends stay, every other control is made visible."""
     parts, at = [], 0
@@ -223,14 +218,3 @@ def _columns(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(each) in "WF" else not unicodedata.combining(each) for each in text)
-
-
-def file_size(size: int) -> str:
-    """A number of bytes for people: `512 B`, `3.1 GB`."""
-    if size < 1000:
-        return f"{size} B"
-    units = iter(("kB", "MB", "GB", "TB"))
-    value, unit = size / 1000, next(units)
-    while value >= 999.5 and unit != "TB":
-        value, unit = value / 1000, next(units)
-    return f"{value:.1f} {unit}" if value < 99.95 else f"{value:.0f} {unit}"

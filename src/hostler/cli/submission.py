@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hostler.cli.common import client, directory, is_here
-from hostler.cli.environment import with_shells
-from hostler.cli.notes import file_notes, print_notes
 from hostler.cli.pythons import print_environments
-from hostler.cli.show import say_json
-from hostler.cli.snapshotting import Sent, print_sent, with_snapshots
+from hostler.cli.show import clean, say_json
+from hostler.cli.snapshotting import Terminal, print_sent
+from hostler.client.notes import file_notes, note_texts
+from hostler.client.shells import with_shells
 
 if TYPE_CHECKING:
     from hostler.client import Client, View
+    from hostler.client.snapshots import SentFolder
 
 
 class Group(NamedTuple):
@@ -41,7 +43,7 @@ class _Ready(NamedTuple):
 
     client: Client
     specs: Sequence[Mapping[str, Any]]
-    sent: Sequence[Sent]
+    sent: Sequence[SentFolder]
     missing: Sequence[str]
     """Notes on programs and scripts that are missing here."""
     programs: Mapping[str, str]
@@ -104,10 +106,11 @@ def _ready(specs: Sequence[Mapping[str, Any]], state_dir: Path | None, *, yes: b
     missing = file_notes(specs, strict=strict, here=here)
     programs: dict[str, str] = {}
     if here:
-        specs, programs = with_shells(specs)
+        specs, programs = with_shells(specs, os.environ)
     asked = client(state_dir)
-    ready, sent = with_snapshots(asked, specs, directory(state_dir), yes=yes)
-    return _Ready(asked, ready, sent, missing, programs)
+    in_place = all(spec["payload"]["kind"] == "script" for spec in specs)
+    sent = asked.send_folders(specs, directory(state_dir), Terminal(yes=yes, in_place=in_place))
+    return _Ready(asked, sent.specs, sent.folders, missing, programs)
 
 
 def _print_about(
@@ -118,7 +121,8 @@ def _print_about(
     print_sent(ready.sent)
     if gpu_by_default:
         print(_gpu_words(gpu_by_default, len(ready.specs)), file=sys.stderr)
-    print_notes(ready.missing, notes, with_earlier_files)
+    for note in (*ready.missing, *note_texts(notes, with_earlier_files)):
+        print(f"note: {clean(note)}", file=sys.stderr)
 
 
 def _groups_of(asked: Client, jobs: Sequence[str]) -> Sequence[str]:

@@ -14,10 +14,11 @@ from hostler.cli.common import Json, StateDir, client
 from hostler.cli.constraints import ExcludeGpuModel, ExcludeNode, GpuModel, Label, Node, Provider, constraints
 from hostler.cli.environment import variables
 from hostler.cli.git_source import checkout
-from hostler.cli.grids import (
+from hostler.cli.submission import Group, followed, submit_group, submit_specs, waited
+from hostler.cli.words import assignments, whole
+from hostler.client.grids import (
     LINES_BYTES_MAX,
     NAME_MAX,
-    NAME_SHOWN,
     Axis,
     Template,
     array_axis,
@@ -26,8 +27,7 @@ from hostler.cli.grids import (
     line_axis,
     repeat_axis,
 )
-from hostler.cli.submission import Group, followed, submit_group, submit_specs, waited
-from hostler.cli.words import assignments, whole
+from hostler.client.specs import JobOptions, script_spec
 from hostler.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -369,35 +369,36 @@ def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:
         raise UsageError("--own-dir, --in-place and --file exclude each other; give one of them")
     if asked["own_dir"] and asked["python_env"] not in (None, "none"):
         raise UsageError("--python-env is a file of the folder that is sent; leave out --own-dir")
-    memory = {name: asked[name] for name in ("vram_gb", "memory_gb", "shards", "shared")}
-    device = "gpu" if asked["device"] is None and asked["gpus"] is not None else asked["device"]
-    devices = {"device": device, "gpus": asked["gpus"] or 1, "cpus": asked["cpus"]}
-    payload = {
-        "kind": "script",
-        "schema": 1,
-        "argv": command,
+    options: JobOptions = {
+        "name": asked["name"],
+        "key": asked["key"],
+        "after": asked["after"] or (),
+        "priority": asked["priority"],
+        "cwd": None if asked["own_dir"] else asked["cwd"],
+        "in_place": asked["in_place"],
+        "files": asked["files"],
+        "outputs": asked["outputs"] or (),
         "env": variables(asked["env"], asked["env_file"]),
         "python_env": asked["python_env"],
-        "cwd": None if asked["own_dir"] else str(asked["cwd"].absolute()),
-        "in_place": asked["in_place"],
-        "files": asked["files"] or None,
-        "outputs": asked["outputs"] or [],
-        "require_result": asked["require_result"],
-    }
-    return {
-        "name": asked["name"] or " ".join(command)[:NAME_SHOWN],
-        "key": asked["key"],
-        "payload": payload,
-        "resources": _sensible({**devices, "tiers": asked["tier"] or [], **memory, **_constraints(asked)}),
-        "priority": asked["priority"],
-        "after": asked["after"] or [],
-        "retry": {"max_attempts": attempts(asked["max_attempts"])},
         "walltime_s": asked["walltime_s"],
-        "work_as": None if asked["work"] == "script" else asked["work"],
+        "device": asked["device"],
+        "gpus": asked["gpus"],
+        "vram_gb": asked["vram_gb"],
+        "memory_gb": asked["memory_gb"],
+        "cpus": asked["cpus"],
+        "shards": asked["shards"],
+        "shared": asked["shared"],
+        "tiers": asked["tier"] or (),
+        "max_attempts": attempts(asked["max_attempts"]),
+        "require_result": asked["require_result"],
+        "work": asked["work"],
         "config": asked["config"],
         "expected_s": _durations(asked["expected_s"]),
         "checkpoints": asked["checkpoints"],
     }
+    _expect_sensible(options)
+    spec = script_spec(command, options)
+    return {**spec, "resources": {**spec["resources"], **_constraints(asked)}}
 
 
 def _constraints(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -411,13 +412,12 @@ def _constraints(asked: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _sensible(resources: dict[str, Any]) -> dict[str, Any]:
-    """The resources, unless they contradict themselves."""
-    if resources["shards"] and not resources["vram_gb"]:
+def _expect_sensible(options: JobOptions) -> None:
+    """Raise `UsageError` where options contradict themselves."""
+    if options["shards"] and not options["vram_gb"]:
         raise UsageError("--shards spreads --vram-gb over several GPUs; give it")
-    if len(set(resources["tiers"])) < len(resources["tiers"]):
+    if len(set(options["tiers"])) < len(options["tiers"]):
         raise UsageError("--tier names one twice; once is enough")
-    return resources
 
 
 def _durations(words: Sequence[str] | None) -> dict[str, float]:

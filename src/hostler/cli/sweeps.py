@@ -14,11 +14,11 @@ from hostler.cli import sieving
 from hostler.cli.common import JobName, Json, StateDir, client
 from hostler.cli.constraints import ExcludeGpuModel, ExcludeNode, GpuModel, Label, Node, Provider, constraints
 from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
-from hostler.cli.grids import names_in, submit_command
 from hostler.cli.show import Column, age, compact, duration, maybe, percent, say, say_json, table
 from hostler.cli.submission import submit_specs
 from hostler.cli.submitting import After, Files, Key, MaxAttempts, Priority, VramGb, attempts
 from hostler.cli.words import assignments, interval, json_or_text
+from hostler.client.grids import names_in, submit_command
 from hostler.model.errors import UsageError
 
 if TYPE_CHECKING:

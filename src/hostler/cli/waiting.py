@@ -13,7 +13,6 @@ import typer
 
 from hostler.cli.common import StateDir, client
 from hostler.cli.groups import (
-    ENDED,
     JobsOrGroups,
     count,
     group_line,
@@ -22,8 +21,10 @@ from hostler.cli.groups import (
     is_group_over,
     named,
 )
-from hostler.cli.outcomes import FAILED, LISTED, exit_status, is_over, outcome_line, print_interrupted
+from hostler.cli.outcomes import LISTED, exit_status, outcome_line, print_interrupted
 from hostler.cli.show import clean, plural, standing
+from hostler.client.outcomes import FAILED, is_over
+from hostler.client.results import ENDED
 from hostler.model.errors import LinkError, StoreError, UsageError
 from hostler.model.units import duration
 

@@ -2,14 +2,15 @@
 
 ::
 
-    client = Client.from_state_dir(Path("~/.local/state/hostler").expanduser())
-    (job,) = client.submit_jobs([{"name": "hello", "payload": {"kind": "script", "schema": 1, "argv": ["echo", "hello"]}}])
+    client = hostler.connect()
+    job = client.submit(["python", "train.py"], gpus=1)
+    print(job.result())
     for entry in client.events(after=0):
         print(entry["seq"], entry["event"]["kind"])
 
 `AsyncClient` has the same methods, to be awaited; what the one iterates over, the other does with `async for`::
 
-    async with AsyncClient.from_state_dir(path) as client:
+    async with await hostler.connect_async() as client:
         async for job in client.all_jobs(["failed"]):
             await client.retry(job["id"])
 

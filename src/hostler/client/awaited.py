@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+import warnings
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 import httpx2
 
 from hostler.client import wire
 from hostler.client.address import Address, address_from, address_in
-from hostler.client.calls import API, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, part
+from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, part
 from hostler.client.operations import Operations
 from hostler.client.plain import TIMEOUT_S
 from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost
+
+if TYPE_CHECKING:
+    from hostler.client.jobs import AsyncGroup, AsyncJob
+    from hostler.client.submission import Grid, ManyJobs, OneJob
 
 T = TypeVar("T")
 
@@ -36,16 +41,22 @@ class AsyncClient(Operations):
 
     _awaits = True
 
-    def __init__(self, locate: Callable[[], Address], *, timeout_s: float = TIMEOUT_S) -> None:
-        """`locate` is asked before every request: a restarted controller may answer elsewhere."""
+    def __init__(
+        self, locate: Callable[[], Address], *, timeout_s: float = TIMEOUT_S, home: Path | None = None
+    ) -> None:
+        """`locate` is asked before every request: a restarted controller may answer elsewhere.
+
+        `home` is its state directory where it is on this machine: jobs then run the programs that this one would.
+        """
         self._locate = locate
+        self._home = home
         self._timeout_s = timeout_s
         self._kept: dict[Address, httpx2.AsyncClient] = {}
 
     @classmethod
     def from_state_dir(cls, path: Path, *, timeout_s: float = TIMEOUT_S) -> AsyncClient:
         """The controller that holds this state directory, whichever it is at each request."""
-        return cls(partial(address_in, path), timeout_s=timeout_s)
+        return cls(partial(address_in, path), timeout_s=timeout_s, home=path)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], *, timeout_s: float = TIMEOUT_S) -> AsyncClient:
@@ -65,6 +76,51 @@ class AsyncClient(Operations):
         while self._kept:
             _, kept = self._kept.popitem()
             await kept.aclose()
+
+    @overload
+    async def submit(
+        self, argv: Sequence[object], *, grid: None = None, repeat: None = None, **options: Unpack[OneJob]
+    ) -> AsyncJob: ...
+    @overload
+    async def submit(
+        self, argv: Sequence[object], *, grid: Grid, repeat: int | None = None, **options: Unpack[ManyJobs]
+    ) -> AsyncGroup: ...
+    @overload
+    async def submit(
+        self, argv: Sequence[object], *, grid: None = None, repeat: int, **options: Unpack[ManyJobs]
+    ) -> AsyncGroup: ...
+    async def submit(self, argv: Sequence[object], **options: Any) -> AsyncJob | AsyncGroup:
+        """Submit a command, a list of words: a program and its arguments, for no shell. Returns the job.
+
+        The files of the folder `cwd` (by default the current one) are sent with it, as they are now. `options` are the
+        fields of `JobOptions`, such as `gpus`, `vram_gb`, `env`, `after`, `name` and `outputs`.
+
+        With `grid` (`{"lr": [0.1, 0.03]}`, or a list with the parameters of each job) or `repeat` it is a job group:
+        `{lr}` in the command, `env`, `name` and `outputs` becomes the value, and `max_running` and `max_failures` limit
+        it. Returns the group.
+
+        Notes, as that a job fits on no device now, are warnings (`HostlerWarning`); with `strict=True` they are errors.
+        """
+        from hostler.client import submission  # no other operation needs what it imports
+        from hostler.client.jobs import AsyncGroup, AsyncJob
+
+        made = await self._do(submission.submit(argv, options, self._home))
+        for note in made.notes:
+            warnings.warn(note, submission.HostlerWarning, stacklevel=2)
+        return AsyncGroup(self, made.view, made.notes) if made.is_group else AsyncJob(self, made.view, made.notes)
+
+    async def attach(self, name: str) -> AsyncJob:
+        """The job of this id, key or unique name. Raises `NotFound`."""
+        from hostler.client.jobs import AsyncJob
+
+        (view,) = await self.named([name])
+        return AsyncJob(self, view)
+
+    async def attach_group(self, name: str) -> AsyncGroup:
+        """The job group of this id. Raises `NotFound`."""
+        from hostler.client.jobs import AsyncGroup
+
+        return AsyncGroup(self, await self.group(name))
 
     async def events(
         self, after: int | None = None, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -121,10 +177,13 @@ class AsyncClient(Operations):
                 yield row
             here = page.next
 
-    async def _told(self, wanted: Ask | float) -> Told:
+    async def _told(self, wanted: Ask | float | Work[Any]) -> Told:
+        if isinstance(wanted, Work):
+            await asyncio.to_thread(wanted.run)
+            return DONE
         if isinstance(wanted, float):
             await asyncio.sleep(wanted)
-            return Told(b"", {})
+            return DONE
         async with self._ask(wanted) as response:
             return Told(await response.aread(), {name.lower(): value for name, value in response.headers.items()})
 

@@ -56,8 +56,24 @@ class Told(NamedTuple):
     headers: Mapping[str, str]
 
 
-Answer: TypeAlias = Generator[Ask | float, Told, T]
+class Work(Generic[T]):
+    """Work on this machine that takes long, such as reading a large folder; `value` is what came of it."""
+
+    value: T
+
+    def __init__(self, do: Callable[[], T]) -> None:
+        self._do = do
+
+    def run(self) -> None:
+        """Do it. A client of a program that does something else meanwhile does it in a thread."""
+        self.value = self._do()
+
+
+Answer: TypeAlias = Generator[Ask | float | Work[Any], Told, T]
 """What becomes a `T` once it is asked for; a number is a rest in seconds."""
+
+DONE = Told(b"", {})
+"""What follows a rest, or work."""
 
 
 class LogPiece(NamedTuple):

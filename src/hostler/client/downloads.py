@@ -14,7 +14,7 @@ import re
 import stat
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import quote
@@ -83,6 +83,12 @@ def fetch(
         if told is not None:
             told(row)
     return rows
+
+
+def ignore(folder: Path) -> None:
+    """Keep a folder that nobody has named out of snapshots of the folder around it, and out of git."""
+    with suppress(FileExistsError), (folder / ".gitignore").open("x") as opened:
+        opened.write("# Written by `hostler fetch`: the next `hostler submit` leaves these files out.\n*\n")
 
 
 def nothing_left(detail: Any) -> HostlerError:

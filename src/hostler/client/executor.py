@@ -27,7 +27,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
@@ -487,8 +486,9 @@ def _device(device: str | None, gpus: int | None) -> dict[str, str]:
 
 
 def _connected() -> Client:
-    client: Client = import_module("hostler").connect()
-    return client
+    from hostler.client.connecting import connect
+
+    return connect()
 
 
 def _pickle(dumps: Callable[[Any], bytes], value: Any) -> bytes | Exception:

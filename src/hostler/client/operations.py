@@ -32,10 +32,11 @@ from hostler.client.calls import (
     whole,
     write,
 )
-from hostler.client.snapshots import send_snapshot
+from hostler.client.snapshots import SentFolders, Watch, send_folders, send_snapshot
 
 if TYPE_CHECKING:
     import os
+    from pathlib import Path
 
     from hostler.client import shapes
     from hostler.snapshots.folder import FolderSnapshot
@@ -180,6 +181,14 @@ class Operations:
         `FilesChanged` where a file changed since the snapshot was taken.
         """
         return send_snapshot(snapshot, sent)
+
+    @operation
+    def send_folders(self, specs: Sequence[Mapping[str, Any]], skip: Path | None, watch: Watch) -> Answer[SentFolders]:
+        """Send the folders (`cwd`) of specs, and put their snapshots in the place of them.
+
+        `skip` is left out of every folder: the controller's own, where that is on this machine.
+        """
+        return send_folders(specs, skip, watch)
 
     @operation
     def job(self, name: str) -> Answer[shapes.JobDetail]:

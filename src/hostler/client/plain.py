@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from urllib.parse import urlsplit
 
 from hostler.client import wire
 from hostler.client.address import Address, address_from, address_in
-from hostler.client.calls import API, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, part
+from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, part
 from hostler.client.operations import Operations
 from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost
+
+if TYPE_CHECKING:
+    from hostler.client.jobs import Group, Job
+    from hostler.client.submission import Grid, ManyJobs, OneJob
 
 T = TypeVar("T")
 
@@ -34,20 +39,71 @@ class Client(Operations):
 
     _waits = True
 
-    def __init__(self, locate: Callable[[], Address], *, timeout_s: float = TIMEOUT_S) -> None:
-        """`locate` is asked before every request: a restarted controller may answer elsewhere."""
+    def __init__(
+        self, locate: Callable[[], Address], *, timeout_s: float = TIMEOUT_S, home: Path | None = None
+    ) -> None:
+        """`locate` is asked before every request: a restarted controller may answer elsewhere.
+
+        `home` is its state directory where it is on this machine: jobs then run the programs that this one would.
+        """
         self._locate = locate
+        self._home = home
         self._timeout_s = timeout_s
 
     @classmethod
     def from_state_dir(cls, path: Path, *, timeout_s: float = TIMEOUT_S) -> Client:
         """The controller that holds this state directory, whichever it is at each request."""
-        return cls(partial(address_in, path), timeout_s=timeout_s)
+        return cls(partial(address_in, path), timeout_s=timeout_s, home=path)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], *, timeout_s: float = TIMEOUT_S) -> Client:
         """The controller that `$HOSTLER_URL` and `$HOSTLER_TOKEN` name, on any machine."""
         return cls(partial(address_from, environ), timeout_s=timeout_s)
+
+    @overload
+    def submit(
+        self, argv: Sequence[object], *, grid: None = None, repeat: None = None, **options: Unpack[OneJob]
+    ) -> Job: ...
+    @overload
+    def submit(
+        self, argv: Sequence[object], *, grid: Grid, repeat: int | None = None, **options: Unpack[ManyJobs]
+    ) -> Group: ...
+    @overload
+    def submit(
+        self, argv: Sequence[object], *, grid: None = None, repeat: int, **options: Unpack[ManyJobs]
+    ) -> Group: ...
+    def submit(self, argv: Sequence[object], **options: Any) -> Job | Group:
+        """Submit a command, a list of words: a program and its arguments, for no shell. Returns the job.
+
+        The files of the folder `cwd` (by default the current one) are sent with it, as they are now. `options` are the
+        fields of `JobOptions`, such as `gpus`, `vram_gb`, `env`, `after`, `name` and `outputs`.
+
+        With `grid` (`{"lr": [0.1, 0.03]}`, or a list with the parameters of each job) or `repeat` it is a job group:
+        `{lr}` in the command, `env`, `name` and `outputs` becomes the value, and `max_running` and `max_failures` limit
+        it. Returns the group.
+
+        Notes, as that a job fits on no device now, are warnings (`HostlerWarning`); with `strict=True` they are errors.
+        """
+        from hostler.client import submission  # no other operation needs what it imports
+        from hostler.client.jobs import Group, Job
+
+        made = self._do(submission.submit(argv, options, self._home))
+        for note in made.notes:
+            warnings.warn(note, submission.HostlerWarning, stacklevel=2)
+        return Group(self, made.view, made.notes) if made.is_group else Job(self, made.view, made.notes)
+
+    def attach(self, name: str) -> Job:
+        """The job of this id, key or unique name. Raises `NotFound`."""
+        from hostler.client.jobs import Job
+
+        (view,) = self.named([name])
+        return Job(self, view)
+
+    def attach_group(self, name: str) -> Group:
+        """The job group of this id. Raises `NotFound`."""
+        from hostler.client.jobs import Group
+
+        return Group(self, self.group(name))
 
     def events(self, after: int | None = None, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[Any]:
         """Journal entries beyond number `after` (`None`: from now on) as they happen, without end: `Entry`.
@@ -100,10 +156,13 @@ class Client(Operations):
             yield from page.value
             here = page.next
 
-    def _told(self, wanted: Ask | float) -> Told:
+    def _told(self, wanted: Ask | float | Work[Any]) -> Told:
+        if isinstance(wanted, Work):
+            wanted.run()
+            return DONE
         if isinstance(wanted, float):
             time.sleep(wanted)
-            return Told(b"", {})
+            return DONE
         with self._ask(wanted) as response:
             headers = {name.lower(): value for name, value in response.headers.items()}
             return Told(_read(response), headers)

@@ -44,6 +44,17 @@ def share(part: int, whole: int) -> str:
     return f"{min(100 * part / whole, 99.9):.1f} %"
 
 
+def file_size(size: int) -> str:
+    """A number of bytes for people: `512 B`, `3.1 GB`."""
+    if size < 1000:
+        return f"{size} B"
+    units = iter(("kB", "MB", "GB", "TB"))
+    value, unit = size / 1000, next(units)
+    while value >= 999.5 and unit != "TB":
+        value, unit = value / 1000, next(units)
+    return f"{value:.1f} {unit}" if value < 99.95 else f"{value:.0f} {unit}"
+
+
 def printable(text: str, limit: int | None = None) -> str:
     """A text from anywhere, made harmless for a terminal: control characters as escapes, cut to `limit` with `…`."""
     safe = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

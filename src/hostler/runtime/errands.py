@@ -11,6 +11,7 @@ import structlog
 
 from hostler.backends.base import Backend, FetchesFiles, ReadsLogs, SuppliesFiles, may_pass
 from hostler.backends.carrier import unchanged
+from hostler.backends.wire import WORKER_GRACE_S
 from hostler.model.commands import AttemptOrder, Clear, Collect, Keep, Secure
 from hostler.model.errors import FilesError, LinkError, PartlyFetched
 from hostler.model.files import Fetch, named_in
@@ -20,6 +21,8 @@ from hostler.runtime.keptlogs import KeptLogs
 
 Gather: TypeAlias = Callable[[Collection[str]], Awaitable[None]]
 RESTS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+CLOSING_S = WORKER_GRACE_S + 1.0
+"""A folder that cannot be deleted is tried again after that: workers that were closed may write there as they end."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -152,7 +155,12 @@ class Errands:
         if command.output and isinstance(backend, ReadsLogs):
             await self._logs.keep(backend, command.attempt)
         await self._permitted()
-        await backend.clear(command.attempt)
+        try:
+            await backend.clear(command.attempt)
+        except FilesError:
+            await self._clock.sleep(CLOSING_S)
+            await self._permitted()
+            await backend.clear(command.attempt)
 
     async def _launch(self, order: AttemptOrder) -> None:
         try:

@@ -59,6 +59,9 @@ NO_SPACE = "[Errno 28] No space left on device"
 EPSILON = 1e-6
 
 
+FOLDER_GONE = "the folder of its sweep is gone"
+
+
 @record
 class Fact:
     """Something the agent tells until the controller has it in its journal."""
@@ -121,6 +124,8 @@ class VirtualAgent:
         self._processes: dict[str, Process] = {}
         self._pieces: dict[str, Piece] = {}
         self._warm: set[str] = set()
+        self._folders: set[str] = set()
+        """Sweeps whose snapshot is laid out here."""
         self._at_work: dict[str, Process | Piece] = {}
         self._alone = False
         self._silences = 0
@@ -180,6 +185,8 @@ class VirtualAgent:
             case Lend(worker=worker, chunk=chunk):
                 piece = Piece(chunk=chunk.id, worker=worker, start=chunk.start, stop=chunk.stop)
                 self._pieces.setdefault(chunk.id, piece)
+                if worker.sweep is not None:
+                    self._folders.add(worker.sweep)
                 self._go_on(worker.queue)
             case Recall(chunk=name):
                 self._recall(name)
@@ -193,7 +200,11 @@ class VirtualAgent:
                 self._agenda.later(FETCH_S, lambda: self._hand_over(name, artifacts))
             case Prove(order=canary):
                 self._prove(canary)
-            case Discard() | Clear() | Keep():
+            case Clear(attempt=name):
+                self._folders.discard(name)
+            case Keep(sweeps=sweeps):
+                self._folders &= set(sweeps)
+            case Discard():
                 pass
 
     def restart(self) -> None:
@@ -416,17 +427,21 @@ class VirtualAgent:
         ok = canary.device not in self._ground.bad_devices
         self._record(DeviceProved(device=canary.device, ok=ok, why=None if ok else "it computes wrongly"))
 
-    def _refuse(self, worker: WorkerOrder) -> None:
-        self._record(WorkerRefused(worker=worker.id, error="it does not start here"))
+    def _refuse(self, worker: WorkerOrder, why: str) -> None:
+        self._record(WorkerRefused(worker=worker.id, error=why))
         for piece in [each for each in self._pieces.values() if each.worker.id == worker.id and not each.answered]:
             self._return(piece, "worker_start")
         self._go_on(worker.queue)
 
     def _begin_piece(self, queue: str, piece: Piece) -> None:
         if f"{self._node.name}/{queue}" in self._ground.bad_devices:
-            self._refuse(piece.worker)
+            self._refuse(piece.worker, "it does not start here")
             return
-        warm_up = 0.0 if piece.worker.id in self._warm else WORKER_START_S
+        is_warm = piece.worker.id in self._warm
+        if not is_warm and piece.worker.sweep is not None and piece.worker.sweep not in self._folders:
+            self._refuse(piece.worker, FOLDER_GONE)
+            return
+        warm_up = 0.0 if is_warm else WORKER_START_S
         self._warm.add(piece.worker.id)
         piece.began = self._agenda.now + warm_up
         self._at_work[queue] = piece

@@ -24,6 +24,7 @@ from hostler.model.errors import FilesError, LinkLost
 from hostler.model.files import Fetch
 from hostler.model.inputs import NodeFound, Submitted
 from tests.backends.precompiled import precompile
+from tests.snapshots.kept import kept
 
 from .scripted import PATIENCE_S, reaped, until
 from .stage import Stage, chunks, order, terms, worker
@@ -196,3 +197,37 @@ async def test_an_attempt_whose_files_cannot_be_brought_may_be_tried_again(tmp_p
         it.project.rmdir()
         with pytest.raises(FilesError):
             await it.supplied("j2.1")
+
+
+def laid_out(it: Apart) -> list[str]:
+    return sorted(path.name for path in (it.there / "trees").iterdir())
+
+
+async def test_worker_has_its_snapshot_there_before_its_chunks_are_asked_for(tmp_path: Path) -> None:
+    async with apart(tmp_path) as it:
+        order = worker(snapshot=kept(it.store.snapshots, it.project), sweep="j9")
+        (it.project / "words").write_text("edited")
+        assert await it.apart.lend(order, chunks("j9.0")) == ()
+        agent = await it.begun((await it.first(Submitted)).token)
+        (opened,) = [each for each in agent.requests if each["type"] == "open"]
+        folder = Path(opened["worker"]["cwd"])
+        assert (folder.name, folder.is_relative_to(it.there), (folder / "words").read_text()) == ("j9", True, SAID)
+        await it.apart.keep([], ["j9"])
+        assert laid_out(it) == ["j9"]
+        await it.apart.clear("j9")
+        assert laid_out(it) == []
+
+
+async def test_folder_of_a_sweep_stays_until_no_pool_needs_it(tmp_path: Path) -> None:
+    async with apart(tmp_path) as it:
+        order = worker(snapshot=kept(it.store.snapshots, it.project), sweep="j9")
+        other = it.another("cpu", tmp_path, terms())
+        assert isinstance(other, ApartPool)
+        root = it.apart._root()
+        laid = [await it.freight.supply_worker(name, order, root) for name in (it.apart.name, other.name)]
+        assert laid[0].cwd == laid[1].cwd
+        await it.apart.clear("j9")
+        assert laid_out(it) == ["j9"], "the other pool needs it"
+        await other.keep([], [])
+        await it.apart.keep([], [])
+        assert laid_out(it) == []

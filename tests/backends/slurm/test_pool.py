@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from hostler.agent.protocol import ALLOCATION_ENDS
+from hostler.backends.base import Store
+from hostler.backends.local.workspaces import Workspaces
 from hostler.backends.slurm import cluster as clusters, following, pool as pools, submitting, verdicts
 from hostler.backends.slurm.commands import Options
 from hostler.backends.slurm.errors import SlurmDown, SlurmRefused
@@ -28,6 +30,7 @@ from hostler.model.inputs import (
     WorkerRefused,
 )
 from hostler.model.pools import Batch, BatchTask, Mode, SlotPhase, Span
+from tests.snapshots.kept import kept
 
 from .scripted import DOWN, UNHEARD, Agent, until
 from .stage import Stage, chunks, order, stage, terms, worker
@@ -383,6 +386,28 @@ async def test_chunks_that_are_gathered_are_recalled_trimmed_and_not_doubled(tmp
             ["j9.1", 0, 100],
             ["j9.2", 0, 30],
         ]
+
+
+async def test_worker_has_its_snapshot_in_the_shared_folder_before_its_chunks_are_asked_for(tmp_path: Path) -> None:
+    project, store = tmp_path / "project", Store(results=tmp_path / "results", artifacts=tmp_path / "artifacts")
+    project.mkdir()
+    (project / "words").write_text("old")
+    async with stage(tmp_path) as it:
+        it.pool._workspaces = Workspaces(store, lambda: tmp_path / "trees")
+        order = worker(snapshot=kept(store.snapshots, project), sweep="j9")
+        (project / "words").write_text("edited")
+        assert await it.pool.lend(order, chunks("j9.0")) == ()
+        assert await it.pool.lend(order, chunks("j9.1")) == ()
+        agent = await it.begun((await it.first(Submitted)).token)
+        (opened,) = [each for each in agent.requests if each["type"] == "open"]
+        assert opened["worker"]["cwd"] == str(tmp_path / "trees" / "j9")
+        assert (tmp_path / "trees" / "j9" / "words").read_text() == "old"
+        await it.pool.keep([], ["j9"])
+        assert (tmp_path / "trees" / "j9").exists()
+        await it.pool.clear("j9")
+        assert list((tmp_path / "trees").iterdir()) == []
+        (refused,) = await it.pool.lend(worker("w2", snapshot="ab" * 32, sweep="j8"), chunks("j8.0"))
+        assert (refused.worker, "is not kept any more" in refused.error) == ("w2", True)
 
 
 async def test_chunks_that_are_recalled_before_anything_is_submitted(tmp_path: Path) -> None:

@@ -25,11 +25,10 @@ from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import FilesChanged, FilesError, LinkLost
 from hostler.model.files import Fetch
 from hostler.model.inputs import Ended, LinkUp
-from hostler.snapshots.folder import take
-from hostler.snapshots.upload import bodies, parse
 from tests.backends.ssh import sshd
 from tests.backends.ssh.sshd import Sshd
 from tests.backends.ssh.test_node import Watch, network_to, node_on, order, server
+from tests.snapshots.kept import kept
 
 __all__ = ["server"]
 pytestmark = pytest.mark.skipif(sshd.MISSING is not None, reason=sshd.MISSING or "")
@@ -535,16 +534,6 @@ async def test_nothing_is_sent_any_more_for_what_is_cancelled(server: Sshd, tmp_
         assert asyncio.all_tasks() <= before
 
 
-def kept(server: Sshd, folder: Path) -> str:
-    """The digest of a snapshot of a folder that the controller has."""
-    store, snapshot = store_of(server).snapshots, take(folder)
-    _, missing = store.add(snapshot.data)
-    for body in bodies(snapshot.sources(missing)):
-        for piece in parse(body.data):
-            store.write(piece)
-    return store.add(snapshot.data)[0]
-
-
 def worker_from(snapshot: str, device: str = "cpu0") -> WorkerOrder:
     return replace(
         worker_in(Path()), id=f"w-j1-far-{device}", queue=device, cwd=None, files=None, snapshot=snapshot, sweep="j1"
@@ -553,7 +542,7 @@ def worker_from(snapshot: str, device: str = "cpu0") -> WorkerOrder:
 
 async def test_workers_of_a_sweep_share_one_folder_with_its_snapshot(server: Sshd, tmp_path: Path) -> None:
     mine = project(tmp_path / "project")
-    digest, chunk = kept(server, mine), ChunkOrder(id="j1.1", start=0, stop=1)
+    digest, chunk = kept(store_of(server).snapshots, mine), ChunkOrder(id="j1.1", start=0, stop=1)
     files = content(mine)
     (mine / "new").touch()
     tree = agent(server) / "trees" / "j1"

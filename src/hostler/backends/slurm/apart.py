@@ -36,7 +36,9 @@ class Freight:
         self._kept: dict[str, tuple[str, ...]] = {}
         self._pools: set[str] = set()
         self._laid: set[str] = set()
-        """Attempts and sweeps that something is laid out for by this very process."""
+        """Attempts that something is laid out for by this very process."""
+        self._sweeps: dict[str, set[str]] = {}
+        """The pools that need what this very process has laid out for the workers of a sweep."""
         self._tidying = asyncio.Lock()
 
     def join(self, pool: str) -> None:
@@ -49,9 +51,12 @@ class Freight:
         The other pools have a say, too.
         """
         self._kept[pool] = tuple(wanted)
+        for sweep in self._sweeps.keys() - set(wanted):
+            self._give_up(sweep, pool)
         if self._kept.keys() >= self._pools:
             async with self._tidying:
-                await self.carrier.keep([*self._laid, *(name for names in self._kept.values() for name in names)])
+                kept = (name for names in self._kept.values() for name in names)
+                await self.carrier.keep([*self._laid, *self._sweeps, *kept])
 
     async def supply(self, order: AttemptOrder, root: str) -> AttemptOrder:
         """Bring the folder, the program and the artifacts of an order there."""
@@ -59,17 +64,25 @@ class Freight:
             self._laid.add(order.id)
         return await self.carrier.attempt(order, root)
 
-    async def supply_worker(self, order: WorkerOrder, root: str) -> WorkerOrder:
-        """Bring the folder and the program of a worker there."""
+    async def supply_worker(self, pool: str, order: WorkerOrder, root: str) -> WorkerOrder:
+        """Bring the folder and the program of a worker of the pool there."""
         if order.sweep is not None:
             async with self._tidying:
-                self._laid.add(order.sweep)
+                self._sweeps.setdefault(order.sweep, set()).add(pool)
         return await unchanged(lambda: self.carrier.worker(order, root))
 
-    async def clear(self, attempt: str) -> None:
-        """Let go of what was laid out for an attempt, or for the workers of a sweep."""
-        self._laid.discard(attempt)
-        await self.carrier.clear(attempt)
+    async def clear(self, pool: str, name: str) -> None:
+        """Let go of what was laid out for an attempt, or for the workers of a sweep once no other pool needs it."""
+        self._laid.discard(name)
+        self._give_up(name, pool)
+        if name not in self._sweeps:
+            await self.carrier.clear(name)
+
+    def _give_up(self, sweep: str, pool: str) -> None:
+        users = self._sweeps.get(sweep, set())
+        users.discard(pool)
+        if not users:
+            self._sweeps.pop(sweep, None)
 
     async def _courier(self) -> Courier:
         async with dialling(self._name):
@@ -112,7 +125,7 @@ class ApartPool(SlurmPool):
     async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
         """Queue chunks; the worker's program is brought there first."""
         try:
-            brought = await self._freight.supply_worker(worker, self._root())
+            brought = await self._freight.supply_worker(self.name, worker, self._root())
         except LinkError:
             self.hang_up()  # chunks are lent once for each link: one that brings no files must not go on
             raise
@@ -126,7 +139,7 @@ class ApartPool(SlurmPool):
 
     async def clear(self, attempt: str) -> None:
         """Let go of what was laid out for an attempt, or for the workers of a sweep."""
-        await self._freight.clear(attempt)
+        await self._freight.clear(self.name, attempt)
 
     async def keep(self, attempts: Sequence[str], sweeps: Sequence[str]) -> None:
         """Let go of what was laid out for all others."""

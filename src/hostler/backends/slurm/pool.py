@@ -16,7 +16,7 @@ import structlog
 from hostler.agent.files import TREES
 from hostler.backends import wire
 from hostler.backends.agented import Options
-from hostler.backends.base import Facts, Report
+from hostler.backends.base import Facts, Report, may_pass
 from hostler.backends.local.workspaces import Workspaces
 from hostler.backends.outbox import Outbox
 from hostler.backends.slurm.attending import Attendant
@@ -161,10 +161,13 @@ class SlurmPool:
 
     async def lend(self, worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Sequence[WorkerRefused]:
         """Queue chunks on a worker, in the allocation behind its slot, once its snapshot is laid out."""
-        try:
-            worker = await asyncio.to_thread(self._workspaces.shared, worker)
-        except FilesError as error:
-            return [WorkerRefused(worker=worker.id, error=str(error))]
+        if worker.snapshot is not None:
+            try:
+                worker = await asyncio.to_thread(self._workspaces.shared, worker)
+            except (FilesError, OSError) as error:
+                if may_pass(error):
+                    raise
+                return [WorkerRefused(worker=worker.id, error=str(error))]
         ask, knows = _asked(worker), self._submitting.knows
         fresh = [chunk for chunk in chunks if self._holdings.of(chunk.id) is None and not knows(chunk.id)]
         found = self._holdings.behind(worker.queue, LEAST_S, self._cluster.clock.now())

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from hostler.core import Core, State
+from hostler.core.orders import sweep_of_worker
 from hostler.core.snapshot import load_state
 from hostler.model import events, inputs
 from hostler.model.codec import load_event
@@ -16,7 +17,7 @@ from hostler.model.events import Entry, Event
 from hostler.model.fleet import Link
 from hostler.policy.leadership import LEASE_S
 from hostler.sim.agenda import Agenda
-from hostler.sim.agent import Fact, VirtualAgent
+from hostler.sim.agent import FOLDER_GONE, Fact, VirtualAgent
 from hostler.sim.cluster.shelf import Shelf, content_of, sha256
 from hostler.sim.cluster.store import Line, Row, Saved
 from hostler.sim.nature import devices_of
@@ -65,6 +66,8 @@ class Proof:
         self._awaited: set[str] = set()
         """Attempts whose files have not come yet."""
         self._done: set[str] = set()
+        self._over: set[str] = set()
+        """Jobs that are over, however they ended."""
         self._epochs: dict[str, int] = {}
         self._kept: dict[str, dict[int, Fact]] = {}
         self._began: Counter[tuple[str, str]] = Counter()
@@ -145,6 +148,8 @@ class Proof:
             self._fold(event)
 
     def _fold(self, event: Event) -> None:
+        if isinstance(event, events.JobDone | events.JobFailed | events.JobCancelled):
+            self._over.add(event.job)
         match event:
             case events.AttemptLeased(attempt=name) | events.ChunkLeased(chunk=name):
                 self._leased.add(name)
@@ -218,11 +223,17 @@ class Proof:
     def told(self, identity: str, fact: Fact) -> None:
         """An agent has something to tell until it is acknowledged."""
         self._kept.setdefault(identity, {})[fact.seq] = fact
+        if isinstance(fact.told, inputs.WorkerRefused) and fact.told.error == FOLDER_GONE:
+            self._expect_over(sweep_of_worker(fact.told.worker))
         if isinstance(fact.told, inputs.Started):
             key = identity, fact.told.attempt
             self._began[key] += 1
             if self._began[key] > 1:
                 raise Broken("an order is carried out once", f"{fact.told.attempt} begins again on {identity}")
+
+    def _expect_over(self, sweep: str) -> None:
+        if sweep not in self._over:
+            raise Broken("the folder of a sweep stays until it is over", f"that of {sweep} is gone")
 
     def acknowledged(self, identity: str, agent: VirtualAgent) -> None:
         """An agent has forgotten what was acknowledged."""

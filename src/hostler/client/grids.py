@@ -1,4 +1,4 @@
-"""Parameters of job groups: the options of `hostler submit` to one set of values for each job, and texts with them.
+"""Parameters of job groups: options of a submission to one set of values for each job, and texts with them.
 
 A placeholder is `{name}`: an identifier in braces. `{{name}}` is the text `{name}`; every other brace is text. Each
 option is an axis, and a group has a job for each combination of their values, of which the last axis varies fastest.
@@ -7,9 +7,10 @@ option is an axis, and a group has a job for each combination of their values, o
 from __future__ import annotations
 
 import math
+import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import NamedTuple
 
@@ -58,6 +59,8 @@ class Template(NamedTuple):
     name: str | None
     outputs: Sequence[str]
     key: str | None = None
+    in_python: bool = False
+    """Whether it was stated in Python, and not on a command line: errors name its texts as they were written."""
 
 
 class GroupJob(NamedTuple):
@@ -115,6 +118,32 @@ def line_axis(file: str, data: bytes) -> Axis:
     return Axis(LINE, where, len(lines), (lines,))
 
 
+def python_axes(grid: Mapping[str, Iterable[object]]) -> list[Axis]:
+    """The axes of a grid that is stated in Python: `{"lr": [0.1, 0.03]}`."""
+    return [_python_axis(name, values) for name, values in grid.items()]
+
+
+def chosen_parameters(rows: Sequence[Mapping[str, object]]) -> tuple[list[Axis], list[dict[str, str]]]:
+    """The parameters of jobs that are stated one by one, and their axes. Raises `UsageError` where they differ."""
+    names = list(rows[0]) if rows else []
+    for at, row in enumerate(rows):
+        if set(row) != set(names):
+            raise UsageError(
+                f"grid[{at}] has the parameters {list(row)}, and grid[0] has {names}. Give each job the same"
+            )
+    axes = [Axis(name, "grid", len(rows), ([],)) for name in names]
+    if not axes:
+        raise UsageError("grid is empty. Give parameters with their values, as {'lr': [0.1, 0.03]}")
+    for name in names:
+        _python_axis(name, [0])  # its name
+    made = [{name: _value_text(f"grid[{at}][{name!r}]", row[name]) for name in names} for at, row in enumerate(rows)]
+    if len({tuple(each.values()) for each in made}) < len(made):
+        raise UsageError("grid has the same parameters twice. Give each job its own; repeat=N runs each several times")
+    if len(made) > JOBS_MAX:
+        raise UsageError(f"grid has {len(made):,} jobs: a group has at most {JOBS_MAX:,}. Submit it in parts")
+    return axes, made
+
+
 def repeat_axis(count: int) -> Axis:
     """The axis of the numbers below `count`."""
     return Axis(REPEAT, f"--repeat {count}", count, (range(count),))
@@ -142,14 +171,19 @@ def substituted(text: str, parameters: Mapping[str, str]) -> str:
     return _BRACES.sub(lambda match: f"{{{match['text']}}}" if match["text"] else parameters[match["name"]], text)
 
 
-def jobs_of(template: Template, axes: Sequence[Axis]) -> list[GroupJob]:
-    """The jobs of a group. Raises `UsageError` where placeholders and parameters do not match."""
-    _expect_program(template.argv[0])
+def jobs_of(template: Template, axes: Sequence[Axis], chosen: Sequence[dict[str, str]] | None = None) -> list[GroupJob]:
+    """The jobs of a group: one for each combination of the axes, or for each of those that are `chosen`.
+
+    Raises `UsageError` where placeholders and parameters do not match.
+    """
+    _expect_program(template)
     _expect_placeholders(template, axes)
     for axis in axes:
-        if VARIABLES.get(axis.name) in template.env:
-            raise UsageError(f"--env {VARIABLES[axis.name]} is set by {OPTION_OF[axis.name]}. Leave it out")
-    jobs = [_job(template, parameters) for parameters in combinations(axes)]
+        if (variable := VARIABLES.get(axis.name)) in template.env:
+            where = f"env {variable}" if template.in_python else f"--env {variable}"
+            option = axis.option if template.in_python else OPTION_OF[axis.name]
+            raise UsageError(f"{where} is set by {option}. Leave it out")
+    jobs = [_job(template, parameters) for parameters in (combinations(axes) if chosen is None else chosen)]
     if template.key is not None:
         _expect_keys(jobs)
     return jobs
@@ -199,6 +233,35 @@ def _grid_axis(word: str) -> Axis:
     return axis
 
 
+def _python_axis(name: object, values: object) -> Axis:
+    where = f"grid[{name!r}]"
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+        raise UsageError(
+            f"grid: {name!r} is not the name of a parameter. Use letters, digits and _, with no digit first"
+        )
+    if name == REPEAT:
+        raise UsageError(f"{where}: {name} is the parameter of the option repeat. Use another name")
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise UsageError(f"{where} is {values!r:.60}. Give a list of the values of {name}, as [0.1, 0.03]")
+    texts = [_value_text(where, value) for value in values]
+    if not texts:
+        raise UsageError(f"{where} is empty. Give a list of the values of {name}")
+    axis = Axis(name, where, len(texts), (texts,))
+    _expect_distinct(axis, "Give each value once; repeat=N runs each combination several times")
+    return axis
+
+
+def _value_text(where: str, value: object) -> str:
+    """The text of a value. Numbers of NumPy and PyTorch are read by their `item`."""
+    read = getattr(value, "item", None)
+    plain = read() if callable(read) else value
+    if isinstance(plain, os.PathLike):
+        plain = os.fspath(plain)
+    if not isinstance(plain, str | int | float) or plain == "" or "\0" in str(plain):
+        raise UsageError(f"{where} has the value {value!r:.60}. A value is a number, or a text that is not empty")
+    return str(plain)
+
+
 def _indices(word: str, part: str) -> range:
     """The numbers of `5`, `0-99` or `0-15:4`."""
     match = _INDICES.fullmatch(part)
@@ -226,9 +289,10 @@ def _expect_distinct(axis: Axis, remedy: str) -> None:
         seen.add(value)
 
 
-def _expect_program(word: str) -> None:
+def _expect_program(template: Template) -> None:
     """Raise `UsageError` for `bs=16,32` behind another --grid, which takes one word."""
-    if names_in([word]):
+    word = template.argv[0]
+    if not template.in_python and names_in([word]):
         raise UsageError(
             f"the command begins with {word!r}, which is not a program. Write --grid {shlex.quote(word)} for another "
             f"parameter, or --env {shlex.quote(word)} for an environment variable"
@@ -251,9 +315,10 @@ def _expect_placeholders(template: Template, axes: Sequence[Axis]) -> None:
     for axis in axes:
         if axis.name not in used and axis.name not in VARIABLES:
             how = "{line}" if axis.name == LINE else f"--{axis.name} {{{axis.name}}}"
+            others = "env, name or outputs" if template.in_python else "--env, --name or --output"
             raise UsageError(
                 f"{axis.option}: no text has the placeholder {{{axis.name}}}, so its jobs would be the same. "
-                f"Write it into the command (as {how}), --env, --name or --output"
+                f"Write it into the command (as {how}), {others}"
             )
 
 
@@ -261,9 +326,10 @@ def _texts(template: Template, known: set[str]) -> Iterator[tuple[str, str]]:
     """Each text in which placeholders may stand, after the words by which errors name it."""
     argv = template.argv[1:] if _is_python(template.argv[0], known) else template.argv
     yield from (("the command", word) for word in argv)
-    yield from ((f"--env {name}", value) for name, value in template.env.items())
-    yield from (("--output", pattern) for pattern in template.outputs)
-    yield "--name", template.name or ""
+    env, output, name = ("env {}", "outputs", "name") if template.in_python else ("--env {}", "--output", "--name")
+    yield from ((env.format(variable), value) for variable, value in template.env.items())
+    yield from ((output, pattern) for pattern in template.outputs)
+    yield name, template.name or ""
 
 
 def _is_python(word: str, known: set[str]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given, strategies as st
 
-from hostler.cli.folders import LONGEST, UNFIT, folders_of
+from hostler.client.folders import LONGEST, UNFIT, folders_of
 from hostler.model.errors import FilesError
 
 TEXT = st.text(st.sampled_from("aA0.,=_/~j1 -ß\n\x00") | st.characters(), max_size=70)

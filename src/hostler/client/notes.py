@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hostler.cli.show import clean
 from hostler.model.errors import UsageError
 
 NOTES_MOST = 20
@@ -34,28 +32,24 @@ def file_notes(specs: Sequence[Mapping[str, Any]], *, strict: bool, here: bool) 
     whys = (_missing(argv, cwd, here=here) for argv, cwd in looked_at)
     found = list(dict.fromkeys(why for why in whys if why is not None))
     if strict and found:
-        raise UsageError(f"{found[0]}. Nothing was submitted, as --strict asks")
+        raise UsageError(f"{found[0]}. Nothing was submitted, as notes are refused (strict)")
     return found[:NOTES_MOST]
 
 
-def print_notes(missing: Sequence[str], notes: Sequence[Mapping[str, Any]], with_earlier_files: Sequence[str]) -> None:
-    """Print what is missing here, which jobs no device can take, and which keep the files they had first."""
-    for each in missing:
-        _print(each)
+def note_texts(notes: Sequence[Mapping[str, Any]], with_earlier_files: Sequence[str]) -> list[str]:
+    """Which submitted jobs no device can take, and which keep the files they had first (`calls.Submitted`)."""
+    made = []
     for note in notes:
         several = note["count"] > 1
         jobs = f"{note['job']} and {note['count'] - 1} more" if several else note["job"]
         fits = "cannot start now" if note["fits"] else "fit on no device" if several else "fits on no device"
-        _print(f"{jobs} {fits}: {note['why']}")
+        made.append(f"{jobs} {fits}: {note['why']}")
     if with_earlier_files:
         first, more = with_earlier_files[0], len(with_earlier_files) - 1
         jobs = f"{first} and {more} more" if more else first
         keep = "keep" if more else "keeps"
-        _print(f"{jobs} had other files when first submitted and {keep} them; another --key is a new job")
-
-
-def _print(note: str) -> None:
-    print(f"note: {clean(note)}", file=sys.stderr)
+        made.append(f"{jobs} had other files when first submitted and {keep} them; another key is a new job")
+    return made
 
 
 def _missing(argv: Sequence[str], cwd: str | None, *, here: bool) -> str | None:
@@ -76,9 +70,9 @@ def _faults(argv: Sequence[str], folder: Path | None, *, here: bool) -> Iterator
 
 def _fault_in(folder: Path | None, path: str, what: str) -> Iterator[str]:
     if folder is None:
-        yield f"there is no {what} {path[:SHOWN]!r} in the empty folder in which the job starts (--own-dir)"
+        yield f"there is no {what} {path[:SHOWN]!r} in the empty folder in which the job starts: no files are sent"
     elif not _exists(folder / path):
-        yield f"there is no {what} {path[:SHOWN]!r} in {folder}; correct the command or --cwd"
+        yield f"there is no {what} {path[:SHOWN]!r} in {folder}; correct the command or the folder (cwd)"
     elif what == "program" and not os.access(folder / path, os.X_OK):
         yield f"{path!r} in {folder} cannot be executed; `chmod +x {path}` makes it a program"
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import given, strategies as st
 
-from hostler.cli import grids
-from hostler.cli.grids import (
+from hostler.client import grids
+from hostler.client.grids import (
     Axis,
     Template,
     array_axis,

@@ -1,0 +1,231 @@
+"""Specs of script jobs from the options of a submission: one meaning for the command line and for programs."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
+
+from hostler.client.grids import NAME_SHOWN
+from hostler.model.errors import UsageError
+
+Device = Literal["any", "cpu", "gpu"]
+Work = Literal["script", "selfplay", "training", "evaluation", "export", "rl"]
+
+RESOURCES = (
+    "device",
+    "vram_gb",
+    "memory_gb",
+    "cpus",
+    "shards",
+    "shared",
+    "tiers",
+    "nodes",
+    "exclude_nodes",
+    "gpu_models",
+    "exclude_gpu_models",
+    "providers",
+)
+
+
+class JobOptions(TypedDict, total=False):
+    """What may be said of a job beside its command. All of it may be left out."""
+
+    name: str | None
+    """What people call it; by default the command."""
+    key: str | None
+    """Idempotency key: a second submission under it is the same job."""
+    after: object
+    """What must be done first: a job, a job group, an id, key or unique name; or a list of them."""
+    priority: int
+    """Higher goes first; by default 0."""
+    cwd: str | os.PathLike[str] | None
+    """The folder whose files the job gets, as they are now; by default this one. `None`: no files are sent."""
+    in_place: bool
+    """Whether it runs in `cwd` itself, on nodes that share its file system."""
+    files: Sequence[str] | None
+    """Of `cwd`, only the files that these patterns mean."""
+    outputs: Sequence[str]
+    """Patterns of files it leaves, which are fetched; by default all new and changed files."""
+    env: Mapping[str, object]
+    """Environment variables."""
+    python_env: str | None
+    """The file of `cwd` that states its Python environment; `none`: nothing is built."""
+    walltime_s: float | None
+    """Longest time an attempt may take, in seconds."""
+    device: Device | None
+    """The kind of device it needs; by default a script waits for a GPU if the fleet has one."""
+    gpus: int | None
+    """GPUs of one node that it takes at once."""
+    vram_gb: float
+    """GPU memory it needs, in GB."""
+    memory_gb: float | None
+    """Most memory of its processes together, in GiB."""
+    cpus: float
+    """Host cores it keeps busy."""
+    shards: bool
+    """Whether `vram_gb` may be spread over several GPUs of a node."""
+    shared: bool
+    """Whether others may run on its GPU, as far as the memory of all fits."""
+    tiers: Sequence[int]
+    """Tiers of nodes it may run on, best first."""
+    nodes: Sequence[str] | str
+    """Nodes it may run on. The same holds for the constraints that follow; of one, the name alone will do."""
+    exclude_nodes: Sequence[str] | str
+    gpu_models: Sequence[str] | str
+    """GPU models by words of their names, as `4090`."""
+    exclude_gpu_models: Sequence[str] | str
+    providers: Sequence[str] | str
+    labels: Mapping[str, str]
+    """Labels that its node must have, all of them."""
+    max_attempts: Mapping[str, int]
+    """Attempts that may end in a class of failure (`exit`, `timeout`, …) before the job fails."""
+    require_result: bool
+    """Whether it fails if it leaves no JSON in `$HOSTLER_RESULT`."""
+    work: Work
+    """The kind of work whose shares and preferences it goes by."""
+    config: str | None
+    """The training config it works for."""
+    expected_s: float | Mapping[str, float]
+    """How long it will take, in seconds, on any device or by model of device."""
+    checkpoints: bool
+    """Whether it may be stopped and started again: it saves its work outside of its folder."""
+
+
+def expect_options(given: Mapping[str, object], others: Sequence[str] = ()) -> None:
+    """Raise `TypeError`, as Python does for a function, where an option is not one of `JobOptions` or of `others`."""
+    known = (*JobOptions.__annotations__, *others)
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"The options are {', '.join(sorted(known))}"
+            raise TypeError(f"submit() has no option {name!r}. {hint}")
+
+
+def expect_types(options: Mapping[str, object]) -> None:
+    """Raise `UsageError` for the first option of a job whose value is of a type that it cannot have."""
+    for name, value in options.items():
+        kind = _KINDS.get(name)
+        if kind is not None and not (value is None and name in _MAYBE_NONE) and not kind.fits(value):
+            raise UsageError(f"{name} is {value!r:.80}. Give {kind.words}")
+
+
+class _Kind(NamedTuple):
+    fits: Callable[[object], bool]
+    words: str
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(map(_is_text, value))
+
+
+def _are_numbers(value: object) -> bool:
+    return isinstance(value, Mapping) and all(_is_text(name) and _is_number(each) for name, each in value.items())
+
+
+_TEXT = _Kind(_is_text, "a text")
+_NUMBER = _Kind(_is_number, "a number")
+_WHOLE = _Kind(_is_whole, "a whole number")
+_FLAG = _Kind(lambda value: isinstance(value, bool), "True or False")
+_TEXTS = _Kind(_are_texts, "a list of texts")
+_NAMES = _Kind(lambda value: _is_text(value) or _are_texts(value), "a text or a list of texts")
+_KINDS: Mapping[str, _Kind] = {
+    **dict.fromkeys(("name", "key", "python_env", "config"), _TEXT),
+    **dict.fromkeys(("walltime_s", "vram_gb", "memory_gb", "cpus"), _NUMBER),
+    **dict.fromkeys(("priority", "gpus"), _WHOLE),
+    **dict.fromkeys(("in_place", "shards", "shared", "require_result", "checkpoints"), _FLAG),
+    **dict.fromkeys(("files", "outputs"), _TEXTS),
+    **dict.fromkeys(("nodes", "exclude_nodes", "gpu_models", "exclude_gpu_models", "providers"), _NAMES),
+    "cwd": _Kind(lambda value: isinstance(value, str | os.PathLike), "a folder, or None to send no files"),
+    "tiers": _Kind(lambda value: isinstance(value, list | tuple) and all(map(_is_whole, value)), "a list of 1, 2 or 3"),
+    "env": _Kind(
+        lambda value: (
+            isinstance(value, Mapping)
+            and all(
+                _is_text(name) and isinstance(each, str | int | float | os.PathLike) for name, each in value.items()
+            )
+        ),
+        "variables with their values, as {'SEED': '1'}",
+    ),
+    "labels": _Kind(
+        lambda value: isinstance(value, Mapping) and all(map(_is_text, (*value, *value.values()))),
+        "labels with their values, as {'zone': 'a'}",
+    ),
+    "max_attempts": _Kind(
+        lambda value: isinstance(value, Mapping) and _are_numbers(value) and all(map(_is_whole, value.values())),
+        "numbers of attempts by class of failure, as {'exit': 3}",
+    ),
+    "expected_s": _Kind(
+        lambda value: _is_number(value) or _are_numbers(value),
+        "seconds, or seconds by model of device, as {'4090': 60}",
+    ),
+    "device": _Kind(lambda value: value in get_args(Device), f"one of {', '.join(get_args(Device))}"),
+    "work": _Kind(lambda value: value in get_args(Work), f"one of {', '.join(get_args(Work))}"),
+}
+_MAYBE_NONE = frozenset(
+    ("name", "key", "cwd", "files", "python_env", "walltime_s", "device", "gpus", "memory_gb", "config")
+)
+"""Options that may be `None`, which means their default, and for `cwd`: no files."""
+
+
+def script_spec(argv: Sequence[str], options: JobOptions) -> dict[str, Any]:
+    """The spec of a command (`shapes.JobSpecInput`); its folder is yet to be sent. Raises `UsageError`."""
+    cwd = options.get("cwd", ".")
+    payload = {
+        "kind": "script",
+        "schema": 1,
+        "argv": list(argv),
+        "env": {name: str(value) for name, value in options.get("env", {}).items()},
+        "python_env": options.get("python_env"),
+        "cwd": None if cwd is None else str(Path(cwd).expanduser().absolute()),
+        "in_place": options.get("in_place", False),
+        "files": list(options.get("files") or ()) or None,
+        "outputs": list(options.get("outputs", ())),
+        "require_result": options.get("require_result", False),
+    }
+    work = options.get("work", "script")
+    return {
+        "name": options.get("name") or " ".join(argv)[:NAME_SHOWN],
+        "key": options.get("key"),
+        "payload": payload,
+        "resources": _resources(options),
+        "priority": options.get("priority", 0),
+        "after": list(options.get("after") or ()),  # type: ignore[call-overload]
+        "retry": {"max_attempts": dict(options.get("max_attempts", {}))},
+        "walltime_s": options.get("walltime_s"),
+        "work_as": None if work == "script" else work,
+        "config": options.get("config"),
+        "expected_s": _durations(options.get("expected_s", {})),
+        "checkpoints": options.get("checkpoints", False),
+    }
+
+
+def _resources(options: JobOptions) -> dict[str, Any]:
+    given: Mapping[str, Any] = options
+    made = {name: given[name] for name in RESOURCES if given.get(name) not in (None, (), [], {})}
+    made |= {name: [value] for name, value in made.items() if name != "device" and isinstance(value, str)}
+    gpus = options.get("gpus")
+    if gpus is not None:
+        made = {"device": "gpu", **made, "gpus": gpus}
+    labels = options.get("labels")
+    if labels:
+        made["labels"] = [f"{name}={value}" for name, value in labels.items()]
+    return made
+
+
+def _durations(expected: float | Mapping[str, float]) -> dict[str, float]:
+    return dict(expected) if isinstance(expected, Mapping) else {"*": expected}
