@@ -398,3 +398,20 @@ def test_arguments_of_one_call_are_its_own(start: Start) -> None:
         return len(items)
 
     assert values(opened(start((grow, shared), (grow, shared))).results(0, 2)) == [1, 1]
+
+
+def test_the_oldest_python_of_nodes_runs_calls(start: Start) -> None:
+    found = [path for path in OTHERS if "3.8" in path]
+    version = '{"python": [3, 8]}'
+    code = "import sys, json; print(json.dumps({'python': sys.version_info[:2]}))"
+    for path in found:
+        asked = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False)
+        if asked.stdout.strip() == version:
+            break
+    else:
+        pytest.skip("no Python 3.8 is installed")
+    calls = [(abs, -1), (os._exit, 3), (int, "x"), (divmod, 7, 2)]
+    hits = opened(start(*calls, by=path, params={"python": [3, 8]})).results(0, 4)
+    assert values([hits[0], hits[3]]) == [1, {"$": ["tuple", [3, 1]]}]
+    assert "exit status 3" in hits[1]["died"]
+    assert hits[2]["error"]["type"] == "ValueError"
