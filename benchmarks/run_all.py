@@ -23,6 +23,7 @@ FIGURES = DOCS / "performance"
 NAMES = (
     "dispatch",
     "groups",
+    "executor",
     "sieve",
     "scale",
     "store",

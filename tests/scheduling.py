@@ -34,6 +34,7 @@ TOGETHER = tuple(
         "integration/test_seeds",
         "integration/test_loop_real",
         "integration/test_everyday",
+        "integration/test_executor",
         "integration/test_startup",
         "integration/test_artifacts",
         "integration/test_hostile",

@@ -15,37 +15,50 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hostler.client.awaited import AsyncClient
     from hostler.client.connecting import connect, connect_async
+    from hostler.client.executor import AsyncExecutor, Executor
     from hostler.client.jobs import AsyncGroup, AsyncJob, Group, Job, JobFailed
     from hostler.client.plain import Client
     from hostler.client.submission import HostlerWarning
-    from hostler.model.errors import HostlerError
+    from hostler.model.errors import CallFailed, HostlerError, RemoteError, ResultError, WorkerDied
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AsyncClient",
+    "AsyncExecutor",
     "AsyncGroup",
     "AsyncJob",
+    "CallFailed",
     "Client",
+    "Executor",
     "Group",
     "HostlerError",
     "HostlerWarning",
     "Job",
     "JobFailed",
+    "RemoteError",
+    "ResultError",
+    "WorkerDied",
     "connect",
     "connect_async",
 ]
 
 _MODULES = {
     "AsyncClient": "hostler.client.awaited",
+    "AsyncExecutor": "hostler.client.executor",
     "AsyncGroup": "hostler.client.jobs",
     "AsyncJob": "hostler.client.jobs",
+    "CallFailed": "hostler.model.errors",
     "Client": "hostler.client.plain",
+    "Executor": "hostler.client.executor",
     "Group": "hostler.client.jobs",
     "HostlerError": "hostler.model.errors",
     "HostlerWarning": "hostler.client.submission",
     "Job": "hostler.client.jobs",
     "JobFailed": "hostler.client.jobs",
+    "RemoteError": "hostler.model.errors",
+    "ResultError": "hostler.model.errors",
+    "WorkerDied": "hostler.model.errors",
     "connect": "hostler.client.connecting",
     "connect_async": "hostler.client.connecting",
 }

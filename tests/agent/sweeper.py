@@ -30,7 +30,17 @@ def main(habit):
         sys.exit(1)
     if habit == "deaf":
         time.sleep(3600)
-    say({"type": "opened", "digest": "0" * 64 if habit == "digest" else digest})
+    opened = {"type": "opened", "digest": "0" * 64 if habit == "digest" else digest}
+    say({**opened, "ahead": False} if habit == "alone" else opened)
+    while habit == "alone":
+        lines = os.read(0, 1 << 16).splitlines()
+        if not lines:
+            return
+        chunk = json.loads(lines[0])
+        time.sleep(0.002)
+        found = [{"at": chunk["start"], "lines": len(lines)}]
+        end = {"start": chunk["start"], "stop": chunk["stop"], "hits": found}
+        say({"type": "done", "id": chunk["id"], "digest": digest, **end})
     for line in sys.stdin:
         search(habit, json.loads(line), params, digest)
     if habit == "stubborn":
@@ -61,6 +71,10 @@ def search(habit, chunk, params, digest):
         say({"type": "failed", "id": chunk["id"], "error": "the table is missing"})
         return
     found = hits(start, stop, params)
+    if habit.startswith("part"):
+        end = {"part": middle, "part-nothing": start, "part-all": stop}[habit]
+        say({"type": "part", "id": chunk["id"], "position": end, "hits": hits(start, end, params)})
+        return
     say({"type": "done", "id": chunk["id"], "digest": digest, "start": start, "stop": stop, "hits": found})
 
 

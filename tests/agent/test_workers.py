@@ -97,6 +97,32 @@ def test_killed_worker_gives_its_chunk_back_from_its_last_checkpoint(agent: Agen
     assert client.fact("returned", chunk="c.2")["reason"] == "recalled"
 
 
+def test_a_chunk_that_its_worker_parts_comes_back_with_its_hits_and_the_worker_stays(agent: Agent) -> None:
+    client = opened(agent, worker(habit="part"))
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100], ["c.2", 100, 200]])
+    first, second = (client.fact("returned", chunk=name) for name in ("c.1", "c.2"))
+    assert (first["reason"], first["position"], ats(first)) == ("parted", 50, [0, 10, 20, 30, 40])
+    assert (second["reason"], second["position"]) == ("parted", 150)
+    assert len({hit["by"] for fact in (first, second) for hit in fact["hits"]}) == 1
+
+
+def test_a_worker_that_wants_no_chunk_ahead_is_sent_one_at_a_time(agent: Agent) -> None:
+    client = opened(agent, worker(habit="alone"))
+    client.send(type="chunks", worker="w1", chunks=[[f"c.{n}", n * 10, n * 10 + 10] for n in range(50)])
+    client.fact("chunk_done", chunk="c.49")
+    hits = [hit for fact in client.facts if fact["fact"] == "chunk_done" for hit in fact["hits"]]
+    assert [hit["lines"] for hit in hits] == [1] * 50
+
+
+@pytest.mark.parametrize("habit", ["part-nothing", "part-all"])
+def test_a_part_that_is_nothing_or_the_whole_chunk_is_a_bad_answer(agent: Agent, habit: str) -> None:
+    client = opened(agent, worker(habit=habit))
+    client.send(type="chunks", worker="w1", chunks=[["c.1", 0, 100]])
+    returned = client.fact("returned", chunk="c.1")
+    assert returned["reason"] == "worker_protocol"
+    assert "within the chunk" in returned["error"]
+
+
 @pytest.mark.parametrize(
     ("habit", "reason", "words"),
     [

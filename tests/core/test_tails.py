@@ -285,22 +285,126 @@ class TestTaking:
         finish(world)
 
 
-ACTIONS = ("done", "done as lent", "progress", "quiet", "down", "up", "died", "restarted")
+class TestUneven:
+    """Items whose lengths differ by orders of magnitude, as calls of functions."""
+
+    def test_speeds_of_other_sweeps_do_not_count(self) -> None:
+        world = trained("m")
+        world.submit(sweep("second", stop=8, kernel="k", uneven=True))
+        assert {lease.stop - lease.start for lease in world.of(events.ChunkLeased)} == {1}
+        finish(world)
+        assert world.state.speeds.keys() == {"n/cpu0 k", "m/cpu0 k"}
+        assert world.state.sweeps["j2"].speeds.keys() == {"n/cpu0", "m/cpu0"}
+
+    def test_an_item_that_takes_long_is_not_taken_from_a_worker_that_reports(self) -> None:
+        world = trained("m")
+        world.submit(sweep("second", stop=8, uneven=True))
+        long = of(world, "n/cpu0")
+        for _ in range(300):
+            for chunk in list(world.state.sweeps["j2"].leases):
+                if chunk == long:
+                    world.tell(progress(world, long, world.state.sweeps["j2"].ledger.leased[long][0]), after_s=0.5)
+                else:
+                    world.tell(result(world, chunk), after_s=0.5)
+        assert world.state.sweeps["j2"].leases.keys() == {long}
+        assert not [entry for entry in world.entries if getattr(entry.event, "silent", False)]
+        finish(world)
+
+    def test_items_behind_one_that_takes_long_go_to_an_idle_device(self) -> None:
+        world = trained("m")
+        world.submit(sweep("second", stop=1000, uneven=True, target_s=1.0))
+        while not any(stop - start > 20 for start, stop in world.state.sweeps["j2"].ledger.leased.values()):
+            world.tell(result(world, of(world, "n/cpu0")), after_s=0.01)
+        long = of(world, "n/cpu0")
+        start, _ = world.state.sweeps["j2"].ledger.leased[long]
+        for _ in range(300):
+            world.tell(progress(world, long, start), after_s=0.5)
+            for chunk in [each for each in world.state.sweeps["j2"].leases if each != long]:
+                if world.state.sweeps["j2"].leases[chunk].device == "m/cpu0":
+                    world.tell(result(world, chunk), after_s=0.1)
+        assert world.state.sweeps["j2"].ledger.leased == {long: (start, start + 1)}
+        finish(world)
+
+    def test_a_device_whose_item_takes_long_is_given_nothing_more(self) -> None:
+        world = trained("m")
+        world.submit(sweep("second", stop=20, uneven=True, target_s=1.0))
+        held = world.state.sweeps["j2"].ledger
+        while held.free:
+            for device in ("n/cpu0", "m/cpu0"):
+                world.tell(result(world, of(world, device)), after_s=0.01)
+        while len(held.leased) > 2:
+            for device in ("n/cpu0", "m/cpu0"):
+                if len(world.state.devices[device].chunks) > 1:
+                    world.tell(result(world, of(world, device)), after_s=0.01)
+        chunk = of(world, "m/cpu0")
+        start, stop = held.leased[chunk]
+        assert stop - start > 1
+        world.tell(world.returned(chunk, "parted", position=start + 1, hits=multiples(start, start + 1)), after_s=3.0)
+        assert {lease.device for lease in world.of(events.ChunkLeased)} == {"m/cpu0"}
+        finish(world)
+
+    def test_items_of_a_chunk_that_is_not_reported_are_not_given_to_another(self) -> None:
+        """After a restart of the controller nobody knows how far it is: it may be nearly done."""
+        world = trained("m")
+        world.submit(sweep("second", stop=1000, uneven=True, target_s=1.0))
+        while not any(stop - start > 20 for start, stop in world.state.sweeps["j2"].ledger.leased.values()):
+            world.tell(result(world, of(world, "n/cpu0")), after_s=0.01)
+        owned = of(world, "n/cpu0")
+        while any(lease.device == "m/cpu0" for lease in world.state.sweeps["j2"].leases.values()):
+            world.tell(result(world, of(world, "m/cpu0")), after_s=0.1)
+        for _ in range(10):
+            world.tell(inputs.Tick(), after_s=1.0)
+            assert world.of(events.ChunkShortened) == world.of(events.ChunkTaken) == []
+        world.tell(progress(world, owned, world.state.sweeps["j2"].ledger.leased[owned][0]))
+        world.tell(inputs.Tick(), after_s=1.5)
+        assert [lease.device for lease in world.state.sweeps["j2"].leases.values()].count("m/cpu0") > 0
+        finish(world)
+
+    def test_an_item_of_a_node_that_was_away_is_taken_only_after_silence(self) -> None:
+        world = trained("m")
+        world.submit(sweep("second", stop=2, uneven=True))
+        long, other = of(world, "n/cpu0"), of(world, "m/cpu0")
+        world.tell(result(world, other))
+        world.tell(progress(world, long, world.state.sweeps["j2"].ledger.leased[long][0]))
+        world.tell(inputs.LinkDown(node="n", why="cut"))
+        world.tell(link_up("n", chunks=[long]), after_s=1.0)
+        world.tell(inputs.Tick(), after_s=chunking.SILENT_S - 2)
+        assert world.of(events.ChunkTaken) == []
+        world.tell(inputs.Tick(), after_s=3 * chunking.SILENT_S)
+        assert [each.chunk for each in world.of(events.ChunkTaken)] == [long]
+        finish(world)
+
+    def test_what_a_worker_has_parted_is_accepted_and_not_held_against_it(self) -> None:
+        world = fleet()
+        world.submit(sweep("first", stop=100, uneven=True, min_chunk=50))
+        chunk, start, _ = world.chunk("j1")
+        world.tell(world.returned(chunk, "parted", position=start + 8, hits=multiples(start, start + 8)))
+        (back,) = world.of(events.ChunkReturned)
+        assert (back.position, back.blame) == (start + 8, False)
+        assert world.state.sweeps["j1"].hits == 2
+        finish(world, "j1")
+
+
+ACTIONS = ("done", "done as lent", "progress", "quiet", "down", "up", "died", "restarted", "parted")
 
 
 @settings(max_examples=8, deadline=None)
 @given(
     steps=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 5), st.integers(1, 100)), max_size=40),
     sizes=st.lists(st.integers(100, 200_000), min_size=1, max_size=2),
+    uneven=st.booleans(),
 )
 def test_whatever_happens_everything_is_searched_exactly_once(
-    steps: list[tuple[str, int, int]], sizes: list[int]
+    steps: list[tuple[str, int, int]], sizes: list[int], uneven: bool
 ) -> None:
     nodes = ("n", "m", "o")
     world = trained("m", "o")
     retry = Retry(max_attempts={FailureClass.WORKER: 100})
     names = world.submit(
-        *[sweep(f"s{place}", 0, size, kernel="k", target_s=1e9, retry=retry) for place, size in enumerate(sizes)]
+        *[
+            sweep(f"s{place}", 0, size, kernel="k", target_s=1e9, retry=retry, uneven=uneven)
+            for place, size in enumerate(sizes)
+        ]
     )
     for action, which, amount in steps:
         leases = [chunk for name in names for chunk in world.state.sweeps[name].leases]
@@ -331,6 +435,6 @@ def act(world: Driver, action: str, chunk: str, amount: int, where: str) -> None
             world.tell(inputs.LinkDown(node=where, why="cut"))
         case "up":
             world.tell(link_up(where, chunks=world.state.devices[f"{where}/cpu0"].chunks))
-        case "died" | "restarted":
-            reason = "worker_died" if action == "died" else "agent_restarted"
+        case "died" | "restarted" | "parted":
+            reason = {"died": "worker_died", "restarted": "agent_restarted"}.get(action, action)
             world.tell(world.returned(chunk, reason, position=position, hits=multiples(start, position)))

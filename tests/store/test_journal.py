@@ -116,7 +116,7 @@ def test_projection_of_a_job_is_its_newest_state(journal: Journal, place: Place)
     assert [tuple(row) for row in rows] == [("j1", "a", 7, "x", "pending")]
 
 
-def test_hits_come_in_order_and_survive_any_size(journal: Journal) -> None:
+def test_hits_come_in_order_and_survive_any_size(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = (
         Entry(seq=1, at=1.0, event=ChunkLeased(job="j1", chunk="j1.1", device="d", start=0, stop=9, expected_s=None)),
         Entry(seq=2, at=2.0, event=ChunkDone(chunk="j1.1", hits=({"at": 2**200}, {"at": 5, "x": "é"}), elapsed_s=1.0)),
@@ -126,6 +126,9 @@ def test_hits_come_in_order_and_survive_any_size(journal: Journal) -> None:
     assert [hit.data for hit in journal.hits("j1", 0, 10)] == [{"at": 2**200}, {"at": 5, "x": "é"}]
     assert [hit.at for hit in journal.hits("j1", 1, 10)] == [5]
     assert [hit.at for hit in journal.hits("j1", 0, 1)] == [2**200]
+    monkeypatch.setattr("hostler.store.journal.HITS_BYTES", 10)
+    assert [hit.at for hit in journal.hits("j1", 0, 10)] == [2**200], "large hits come a few at a time"
+    assert [hit.at for hit in journal.hits("j1", 1, 10)] == [5]
 
 
 def test_requests_are_found_newest_first(journal: Journal) -> None:

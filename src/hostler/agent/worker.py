@@ -20,7 +20,20 @@ _TELLING_S = 2.0
 class Chunk:
     """One chunk: its interval, and how far it is known to be searched."""
 
-    __slots__ = ("first", "hits", "id", "position", "recalled", "saved_at", "since", "start", "stop", "until", "worker")
+    __slots__ = (
+        "first",
+        "hits",
+        "id",
+        "position",
+        "recalled",
+        "saved_at",
+        "since",
+        "start",
+        "stop",
+        "unsaved",
+        "until",
+        "worker",
+    )
 
     def __init__(self, spec: ChunkSpec, worker: Worker) -> None:
         self.id, self.start, self.stop = spec
@@ -32,6 +45,7 @@ class Chunk:
         self.recalled: Optional[Tuple[str, str]] = None  # the reason it comes back with, and what is said of that
         self.since = 0.0
         self.saved_at = 0.0
+        self.unsaved = False  # whether it is further than the journal has it
 
     def overhead_s(self, elapsed: float, stop: int) -> Optional[float]:
         """Seconds it took beyond the searching; None if it was too short to tell."""
@@ -46,6 +60,7 @@ class Worker:
     """One declared worker: its process, if it is up, and the chunks in its pipe, the first of which is in work."""
 
     __slots__ = (
+        "ahead",
         "closing",
         "end_error",
         "end_reason",
@@ -73,6 +88,7 @@ class Worker:
         self.queued = 0
         self.is_ready = False
         self.trims = False  # whether it reads requests while it searches, and ends a chunk earlier when asked to
+        self.ahead = True  # whether it may have more chunks in its pipe than the one in work
         self.may_start = True
         self.closing = False
         self.failures = 0
@@ -84,7 +100,7 @@ class Worker:
 
     def depth(self) -> int:
         """How many chunks to keep in the pipe: more only where they are so short that a recall never waits long."""
-        if self.pace_s is None or self.pace_s >= _LONG_CHUNK_S:
+        if not self.ahead or self.pace_s is None or self.pace_s >= _LONG_CHUNK_S:
             return 1
         if self.pace_s >= _SHORT_CHUNK_S:
             return 2

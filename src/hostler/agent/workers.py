@@ -43,6 +43,7 @@ class Workers:
         self._unsent: List[Worker] = []
         self._answers: Dict[str, Callable[[Worker, Json], None]] = {
             "checkpoint": self._on_checkpoint,
+            "part": self._on_part,
             "done": self._on_done,
             "failed": self._on_failed,
         }
@@ -481,6 +482,7 @@ class Workers:
         check_digest(answer, worker)
         worker.is_ready, worker.failures, worker.pace_s = True, 0, None
         worker.trims = answer.get("trims") is True
+        worker.ahead = answer.get("ahead") is not False
         for timer in worker.timers:
             timer.cancel()
         self._rewatch(worker)
@@ -489,13 +491,15 @@ class Workers:
     def _on_checkpoint(self, worker: Worker, answer: Json) -> None:
         chunk = in_work(worker, answer)
         position, hits = position_of(answer, chunk), hits_of(answer, chunk)
+        has_moved = position != chunk.position
         chunk.position, chunk.hits = position, hits
+        chunk.unsaved = chunk.unsaved or has_moved
         if chunk.first is None:
             chunk.first = (worker.heard - chunk.since, position)
         told = [worker.spec.open["digest"], hits] if len(hits) <= _MOST_HITS_TOLD else []
         self.progress[chunk.id] = [position, len(hits), *told]
-        if worker.heard - chunk.saved_at >= _CHECKPOINT_EVERY_S:
-            chunk.saved_at = worker.heard
+        if chunk.unsaved and worker.heard - chunk.saved_at >= _CHECKPOINT_EVERY_S:
+            chunk.saved_at, chunk.unsaved = worker.heard, False
             self._node.record({"op": "checkpoint", "chunk": chunk.id, "position": position, "hits": hits})
         self._end_if_reached(worker)
 
@@ -518,6 +522,16 @@ class Workers:
                 "overhead_s": chunk.overhead_s(elapsed, answer["stop"]),
             }
         )
+
+    def _on_part(self, worker: Worker, answer: Json) -> None:
+        """The worker ends the chunk here, so that its hits are accepted now: the rest is leased anew."""
+        chunk = in_work(worker, answer)
+        position, hits = position_of(answer, chunk), hits_of(answer, chunk)
+        if not chunk.start < position < chunk.stop:
+            raise RequestError("a part must end within the chunk, not at %d" % position)
+        chunk.position, chunk.hits = position, hits
+        self._next(worker, chunk)
+        self._return(chunk, "parted", "the worker ended the chunk here; the rest is leased anew")
 
     def _on_failed(self, worker: Worker, answer: Json) -> None:
         chunk = in_work(worker, answer)

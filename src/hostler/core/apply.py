@@ -34,7 +34,18 @@ from hostler.core.index import Index
 from hostler.core.ledger import new_ledger
 from hostler.core.loop import folds as loop
 from hostler.core.metering import folds as metering
-from hostler.core.state import RESTARTED, Attempt, ChunkLease, Device, Job, Node, State, Sweep, speed_key, sweep_payload
+from hostler.core.state import (
+    RESTARTED,
+    Attempt,
+    ChunkLease,
+    Device,
+    Job,
+    Node,
+    State,
+    Sweep,
+    learn_speed,
+    speed_of,
+)
 from hostler.core.trust import folds as trust
 from hostler.model import events
 from hostler.model.errors import IllegalTransition
@@ -312,8 +323,7 @@ def _chunk_done(state: State, index: Index, event: events.ChunkDone) -> None:
     sweep.served_s += event.elapsed_s
     index.attained_s[sweep.job] += event.elapsed_s
     accounts.serve(state, index, lease.device, state.jobs[sweep.job], event.elapsed_s)
-    key = speed_key(lease.device, sweep_payload(state.jobs[sweep.job]))
-    state.speeds[key] = chunking.learn(state.speeds.get(key), stop - start, event.elapsed_s, event.overhead_s)
+    learn_speed(state, sweep, lease.device, stop - start, event)
     sweep.silent.pop(lease.device, None)
     device = state.devices[lease.device]
     for name in {job_of(chunk) for chunk in device.chunks}:
@@ -584,7 +594,7 @@ def _note_work(state: State, index: Index, sweep: Sweep, device: Device) -> None
     if not any(job_of(chunk) == sweep.job for chunk in device.chunks):
         index.off_work(sweep.job, name)
         return
-    speed = state.speeds.get(speed_key(name, sweep_payload(state.jobs[sweep.job])))
+    speed = speed_of(state, sweep, name)
     index.at_work(sweep.job, name, 0.0 if speed is None else speed.per_s)
 
 

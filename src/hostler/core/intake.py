@@ -30,7 +30,7 @@ from hostler.model.work import DEFAULT_BUDGETS, FailureClass, JobState, StagePay
 Emit: TypeAlias = Callable[[Event], None]
 Take: TypeAlias = Callable[[State, Index, Any, Emit], Any]
 
-UNBLAMED_RETURNS = frozenset({"recalled", "trimmed", "agent_restarted", "node_lost", "lease"})
+UNBLAMED_RETURNS = frozenset({"recalled", "trimmed", "parted", "agent_restarted", "node_lost", "lease"})
 """Reasons for a chunk's return that say nothing against the sweep or its worker."""
 
 

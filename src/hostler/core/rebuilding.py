@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from hostler.core import cordons, environments, leases, yielding
 from hostler.core.index import Index
-from hostler.core.state import Job, State, Sweep, speed_key, sweep_payload
+from hostler.core.state import Job, State, Sweep, speed_of
 from hostler.model.work import JobState, WorkKind
 from hostler.policy.population import EXPLORATION_GAP_S
 
@@ -93,8 +93,7 @@ def _index_trust(state: State, index: Index, jobs: Collection[Job]) -> None:
 
 def _index_sweep(state: State, index: Index, sweep: Sweep) -> None:
     index.attained_s[sweep.job] += sweep.served_s
-    payload = sweep_payload(state.jobs[sweep.job])
     for lease in sweep.leases.values():
         index.chunk_put(sweep.job, lease.device, lease.expected_s)
-        speed = state.speeds.get(speed_key(lease.device, payload))
+        speed = speed_of(state, sweep, lease.device)
         index.at_work(sweep.job, lease.device, 0.0 if speed is None else speed.per_s)

@@ -18,7 +18,7 @@ from hostler.core.loop.state import Config
 from hostler.core.metering.state import Metering
 from hostler.core.tally import Tally
 from hostler.core.trust.state import Trust
-from hostler.model.events import AttemptEnded
+from hostler.model.events import AttemptEnded, ChunkDone
 from hostler.model.files import FileRef
 from hostler.model.fleet import DeviceSpec, Link, NodeSpec, Process
 from hostler.model.groups import GroupSpec
@@ -27,6 +27,7 @@ from hostler.model.pools import Batch
 from hostler.model.record import entity, record
 from hostler.model.rules import USUAL, Rules
 from hostler.model.work import FailureClass, JobSpec, JobState, StagePayload, SweepPayload
+from hostler.policy import chunking
 from hostler.policy.chunking import Speed
 from hostler.policy.duration import Accuracy, Estimate
 from hostler.policy.share import Service
@@ -170,6 +171,8 @@ class ChunkLease:
     """When its position last moved."""
     pace_per_s: float | None = None
     """How fast it moves, in items per second."""
+    told_at: float | None = None
+    """When it was last reported, whether its position moved or not."""
 
 
 @entity
@@ -199,6 +202,8 @@ class Sweep:
     given_up: tuple[FailureClass, str] | None = None
     progressed_at: float | None = None
     """When something of it was accepted last."""
+    speeds: dict[str, Speed] = field(default_factory=dict)
+    """By device, where its items are uneven: what other sweeps taught says nothing about them."""
 
 
 @entity
@@ -387,6 +392,19 @@ def stage_of(job: Job) -> StagePayload:
     """The payload of a job that is known to be a stage's."""
     assert isinstance(job.spec.payload, StagePayload), f"{job.id} is no stage"
     return job.spec.payload
+
+
+def speed_of(state: State, sweep: Sweep, device: str) -> Speed | None:
+    """The measured speed of a device at a sweep; `None`: never measured."""
+    payload = sweep_payload(state.jobs[sweep.job])
+    return sweep.speeds.get(device) if payload.uneven else state.speeds.get(speed_key(device, payload))
+
+
+def learn_speed(state: State, sweep: Sweep, device: str, items: int, event: ChunkDone) -> None:
+    """Add a finished chunk of so many items to the measured speed of a device."""
+    payload = sweep_payload(state.jobs[sweep.job])
+    speeds, key = (sweep.speeds, device) if payload.uneven else (state.speeds, speed_key(device, payload))
+    speeds[key] = chunking.learn(speeds.get(key), items, event.elapsed_s, event.overhead_s)
 
 
 def speed_key(device: str, payload: SweepPayload) -> str:

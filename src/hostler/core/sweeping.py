@@ -11,7 +11,7 @@ from hostler.core import foreign_use, gates, pools
 from hostler.core.care import effects as care
 from hostler.core.index import Index
 from hostler.core.ledger import Interval
-from hostler.core.state import ChunkLease, Device, Job, State, Sweep, speed_key, sweep_payload
+from hostler.core.state import ChunkLease, Device, Job, State, Sweep, speed_of, sweep_payload
 from hostler.model.codec import unwritable
 from hostler.model.events import ChunkLeased, ChunkShortened, ChunkTaken, Event, job_of
 from hostler.model.fleet import Link
@@ -35,6 +35,10 @@ TRIED_AGAIN_S = 60.0
 """A device whose last chunk came to nothing rests for so long before it helps others with a trial."""
 BORDER_S = 2 * chunking.USUAL_S
 """For so long others wait for the end of a chunk."""
+UNMEASURED = Speed(per_s=1.0, longest=1, samples=0)
+"""Of a helper at uneven items, until it has done one."""
+RECENT_S = 8.0
+"""A report is good for so long where items are uneven: their workers report every 5 s at least."""
 PACE_S = 5.0
 """Over what time the pace of a chunk at work is averaged."""
 
@@ -65,10 +69,20 @@ def best(state: State, index: Index, device: Device) -> Sweep | None:
 def room(state: State, index: Index, device: Device, held: placement.Occupied) -> bool:
     """Whether a device that holds this should be given a chunk more."""
     left_s = held.chunks_s
-    if left_s is not None and device.chunks:
+    if device.chunks:
         first = state.sweeps[job_of(device.chunks[0])].leases[device.chunks[0]]
-        left_s -= min(index.now - (first.began_at or index.now), first.expected_s or 0.0)
+        if _is_overdue(state, index, device, first):
+            return False
+        if left_s is not None:
+            left_s -= min(index.now - (first.began_at or index.now), first.expected_s or 0.0)
     return placement.takes_chunks(held) and chunking.wants_more(held.chunks, left_s)
+
+
+def _is_overdue(state: State, index: Index, device: Device, first: ChunkLease) -> bool:
+    """Whether an item of uneven ones takes long: what is given to the device now would wait behind it."""
+    since = max(first.heard_at or 0.0, first.began_at or first.leased_at)
+    late = index.now - since > max(chunking.AHEAD_S, chunking.LATE * (first.expected_s or 0.0))
+    return late and sweep_payload(state.jobs[job_of(device.chunks[0])]).uneven
 
 
 def lease(state: State, index: Index, device: Device, sweep: Sweep) -> ChunkLeased:
@@ -122,6 +136,7 @@ def give_way(state: State, device: Device, now: float, to: str, emit: Emit) -> N
 
 def note_progress(lease: ChunkLease, now: float, position: int, hits: int, found: Found | None) -> None:
     """A device told how far a chunk is."""
+    lease.told_at = now
     if lease.position is None or position > lease.position:
         if lease.position is not None and lease.heard_at is not None and now > lease.heard_at:
             _note_pace(lease, position - lease.position, now - lease.heard_at)
@@ -207,7 +222,7 @@ def _bounds(payload: SweepPayload) -> Bounds:
 
 
 def _speed(state: State, sweep: Sweep, device: Device) -> Speed | None:
-    return state.speeds.get(speed_key(device.spec.id, sweep_payload(state.jobs[sweep.job])))
+    return speed_of(state, sweep, device.spec.id)
 
 
 def _fleet_per_s(index: Index, sweep: Sweep, device: Device, speed: Speed | None) -> float:
@@ -244,7 +259,8 @@ def _helps(state: State, index: Index, job: Job, device: Device) -> bool:
     """Whether an idle device is known to be able to do its part."""
     sweep = state.sweeps[job.id]
     rested = index.now - _failed_at(sweep, device) >= TRIED_AGAIN_S
-    return rested and _speed(state, sweep, device) is not None and _may(state, index, job, device)
+    known = _speed(state, sweep, device) is not None or sweep_payload(job).uneven
+    return rested and known and _may(state, index, job, device)
 
 
 def _doubtful(sweep: Sweep, device: Device) -> bool:
@@ -278,6 +294,8 @@ def _share_tail(state: State, index: Index, sweep: Sweep, helpers: list[Device],
 
 def _known(state: State, sweep: Sweep, device: Device) -> Speed:
     speed = _speed(state, sweep, device)
+    if speed is None and sweep_payload(state.jobs[sweep.job]).uneven:
+        return UNMEASURED
     assert speed is not None, f"{device.spec.id} helps and was never measured"
     return speed
 
@@ -287,20 +305,33 @@ def _owner(state: State, index: Index, sweep: Sweep, device: Device) -> Owner:
     speed = _speed(state, sweep, device)
     held = [(chunk, state.sweeps[job_of(chunk)].leases[chunk]) for chunk in device.chunks]
     heard_at = max(each.heard_at or each.began_at or each.leased_at for _, each in held)
-    first = held[0][1]
+    first, node = held[0][1], state.nodes[device.spec.node]
     per_s = first.pace_per_s or (0.0 if speed is None else speed.per_s)
-    doubted = first.position is not None or state.nodes[device.spec.node].link is Link.DOWN or _doubtful(sweep, device)
+    uneven = sweep_payload(state.jobs[sweep.job]).uneven
+    if uneven:
+        # An item that takes long suggests that the next ones do; while its worker reports, it is not lost.
+        per_s = 1 / max(index.now - heard_at, 1 / per_s if per_s else 0.0, 1e-3)
+        heard_at = max(heard_at, first.told_at or 0.0, node.since)
+    doubted = first.position is not None or node.link is Link.DOWN or _doubtful(sweep, device)
     if chunking.is_silent(index.now - heard_at, speed, None if doubted else first.expected_s or chunking.USUAL_S):
         return Owner(device=device, left_s=float("inf"), per_s=per_s)
-    if not per_s:
-        return Owner(device=device, left_s=0.0, per_s=0.0)
+    if not per_s or (uneven and (first.told_at is None or index.now - first.told_at > RECENT_S)):
+        # Of uneven items no pace tells how far they are: what is done already must not be given to another.
+        return Owner(device=device, left_s=0.0, per_s=per_s)
     left_s = sum(each.expected_s or 0.0 for _, each in held[1:])
+    if uneven:
+        left_s = sum(_items(sweep, chunk) for chunk, _ in held[1:] if job_of(chunk) == sweep.job) / per_s
     if job_of(held[0][0]) == sweep.job:
         start, stop = sweep.ledger.leased[held[0][0]]
         left_s += max(stop - _reached(first, start, per_s, speed, index.now), 0) / per_s
     else:
         left_s += first.expected_s or 0.0
     return Owner(device=device, left_s=left_s, per_s=per_s)
+
+
+def _items(sweep: Sweep, chunk: str) -> int:
+    start, stop = sweep.ledger.leased[chunk]
+    return stop - start
 
 
 def _reached(lease: ChunkLease, start: int, per_s: float, speed: Speed | None, now: float) -> int:
@@ -321,6 +352,8 @@ def _relieve(state: State, index: Index, sweep: Sweep, owner: Owner, helper: Dev
         return False
     speed = _known(state, sweep, helper)
     items = chunking.relief(owner.left_s, owner.per_s, speed)
+    if not items and owner.left_s >= chunking.GAIN_S and sweep_payload(state.jobs[sweep.job]).uneven:
+        items = 1  # what waits behind an item that takes long begins earlier elsewhere
     if not items:
         return False
     if _doubtful(sweep, helper):
@@ -363,7 +396,8 @@ def _divide(
     why = f"{helper.spec.id} is idle, {owner.device.spec.id} has work for {owner.left_s:.1f} s"
     if owner.device.chunks[0] == chunk:
         reached = _reached(lease, start, owner.per_s, _speed(state, sweep, owner.device), index.now)
-        least = max(least, reached - start + int(owner.per_s * chunking.MARGIN_S) + 1)
+        margin = int(owner.per_s * chunking.MARGIN_S) + (0 if payload.uneven else 1)
+        least = max(least, reached - start + margin)
     elif stop - items - start < max(least, owner.per_s * chunking.shortest_s(speed)):
         emit(ChunkTaken(chunk=chunk, device=owner.device.spec.id, position=start, hits=(), why=why, silent=False))
         owner.left_s -= lease.expected_s or 0.0

@@ -303,6 +303,9 @@ class SweepPayload:
     """More hits than this fail the sweep: a search that finds everything has found nothing."""
     silence_s: Seconds = 30.0
     start_s: Seconds = 120.0
+    uneven: bool = False
+    """Whether its items may differ in length by orders of magnitude, as calls of functions do. Then speeds are measured
+    for this sweep alone, and a worker that reports is at work even while its position does not move."""
 
 
 @record

@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import accumulate
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, select
@@ -28,6 +29,8 @@ from hostler.store.leading import Claim, Fence, Leader
 
 SNAPSHOTS_KEPT = 2
 PAGE = 10_000
+HITS_BYTES = 8 << 20
+"""Hits that are read at once, as JSON: calls of functions may each have a hit of megabytes."""
 
 
 @record
@@ -221,11 +224,15 @@ class Journal:
         return [_entry(row) for _, row in sorted({**rows, **old}.items())]
 
     def hits(self, job: str, after: int, limit: int) -> list[HitView]:
-        """Accepted hits of a sweep in order of acceptance, beyond the first `after`."""
+        """Accepted hits of a sweep in order of acceptance, beyond the first `after`: fewer than `limit`, but at least
+        one, where they are larger than `HITS_BYTES` together."""
         table = tables.hits
-        query = select(table.c.data).where(table.c.job == job).order_by(table.c.seq, table.c.place)
+        asked = select(table.c.data).where(table.c.job == job).order_by(table.c.seq, table.c.place).offset(after)
         with self._reading() as connection:
-            found = [json.loads(row.data) for row in connection.execute(query.offset(after).limit(limit))]
+            sizes = connection.execute(asked.with_only_columns(func.length(table.c.data)).limit(limit)).scalars()
+            fitting = sum(size <= HITS_BYTES for size in accumulate(sizes))
+            rows = connection.execute(asked.limit(min(max(fitting, 1), limit)))
+            found = [json.loads(row.data) for row in rows]
         return [HitView(job=job, at=hit["at"], data=hit) for hit in found]
 
     def requests(self, before: int | None, limit: int) -> list[Entry]:

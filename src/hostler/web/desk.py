@@ -279,7 +279,7 @@ class Desk(Protocol):
         """A sweep's ledger, folded again from the journal."""
 
     async def hits(self, name: str, after: int, limit: int) -> Sequence[HitView]:
-        """Accepted hits of a sweep in order of acceptance, beyond the first `after`."""
+        """Accepted hits of a sweep in order of acceptance, beyond the first `after`; fewer where they are large."""
 
     async def story(self, name: str) -> Sequence[Entry]:
         """A job's entries in the journal."""

@@ -74,11 +74,15 @@ async def prove_ledger(desk: TheDesk, name: Name) -> Response:
 
 @router.get("/{name}/hits", response_model=list[HitView])
 async def list_hits(request: Request, desk: TheDesk, paging: Paged, name: Name) -> Response:
-    """Accepted hits in order of acceptance. `after` may be any number: 17 begins behind the 17th."""
+    """Accepted hits in order of acceptance. `after` may be any number: 17 begins behind the 17th.
+
+    A page of large hits has fewer than `limit`, and a next page.
+    """
     after = paging.number()
-    found = await desk.hits(name, after, paging.limit + 1)
-    page, more = split(found, paging.limit, lambda _: after + paging.limit)
-    return answer_page(request, list[HitView], page, more)
+    found = await desk.hits(name, after, paging.limit)
+    end = after + len(found)
+    has_more = bool(found) and bool(await desk.hits(name, end, 1))
+    return answer_page(request, list[HitView], found, str(end) if has_more else None)
 
 
 def _item(text: str) -> int:
