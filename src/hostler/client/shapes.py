@@ -1908,6 +1908,7 @@ class SweepPayload(TypedDict):
     max_hits: int
     silence_s: float
     start_s: float
+    uneven: bool
 
 
 class SweepPayloadInput(TypedDict):
@@ -1931,6 +1932,7 @@ class SweepPayloadInput(TypedDict):
     max_hits: NotRequired[int]
     silence_s: NotRequired[float]
     start_s: NotRequired[float]
+    uneven: NotRequired[bool]
 
 
 class SweepView(TypedDict):
