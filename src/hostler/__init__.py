@@ -1,9 +1,9 @@
-"""Hostler keeps a motley fleet of GPUs busy with the most valuable work each can do, and never loses a result.
+"""Hostler schedules GPU work on mixed machines from one controller, and never loses a result.
 
 The names below are the Python SDK::
 
     client = hostler.connect()
-    job = client.submit(["python", "train.py"], gpus=1)
+    job = client.submit(["python", "train.py"])
     print(job.result())
 """
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from hostler.client.awaited import AsyncClient
     from hostler.client.connecting import connect, connect_async
     from hostler.client.executor import AsyncExecutor, Executor
-    from hostler.client.jobs import AsyncGroup, AsyncJob, Group, Job, JobFailed
+    from hostler.client.jobs import AsyncGroup, AsyncJob, Group, HostlerWarning, Job, JobFailed
     from hostler.client.plain import Client
-    from hostler.client.submission import HostlerWarning
+    from hostler.client.specs import JobOptions
     from hostler.model.errors import CallFailed, HostlerError, RemoteError, ResultError, WorkerDied
 
 __version__ = "0.1.0"
@@ -36,6 +36,7 @@ __all__ = [
     "HostlerWarning",
     "Job",
     "JobFailed",
+    "JobOptions",
     "RemoteError",
     "ResultError",
     "WorkerDied",
@@ -53,8 +54,9 @@ _MODULES = {
     "Executor": "hostler.client.executor",
     "Group": "hostler.client.jobs",
     "HostlerError": "hostler.model.errors",
-    "HostlerWarning": "hostler.client.submission",
+    "HostlerWarning": "hostler.client.jobs",
     "Job": "hostler.client.jobs",
+    "JobOptions": "hostler.client.specs",
     "JobFailed": "hostler.client.jobs",
     "RemoteError": "hostler.model.errors",
     "ResultError": "hostler.model.errors",

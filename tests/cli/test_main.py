@@ -87,7 +87,7 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...], command: 
 
 
 def test_every_command_that_shows_something_can_show_it_as_json() -> None:
-    without = {"up", "stop", "logs", "play", "trust", "connect", "get", "wait"}
+    without = {"init", "up", "down", "logs", "play", "trust", "connect", "get", "wait"}
     for path, command in commands():
         assert ("--json" in {name for each in command.params for name in each.opts}) == (path[-1] not in without), path
 

@@ -55,7 +55,7 @@ WRONG: Mapping[str, tuple[Any, str]] = {
     "gpus": (True, "gpus is True. Give a whole number"),
     "vram_gb": ("ten", "vram_gb is 'ten'. Give a number"),
     "shards": (1, "shards is 1. Give True or False"),
-    "outputs": ("*.pt", r"outputs is '\*.pt'. Give a list of texts"),
+    "outputs": (1, "outputs is 1. Give a text or a list of texts"),
     "nodes": ([1], r"nodes is \[1\]. Give a text or a list of texts"),
     "cwd": (3, "cwd is 3. Give a folder, or None to send no files"),
     "tiers": (1, "tiers is 1. Give a list of 1, 2 or 3"),

@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ import yaml
 from hostler.backends.slurm.parsing import END, NODE_FIELDS, SEPARATOR
 from tests.agent.toolbox import put
 from tests.integration.cards import Cards
-from tests.integration.conftest import Said, a_fleet, typed
+from tests.integration.conftest import Said, a_fleet, typed, until
 from tests.patience import PATIENCE_S
 
 CONFIG = """
@@ -231,10 +232,16 @@ def test_controller_starts_from_the_file_that_init_has_written(init: Init, home:
         assert [node["name"] for node in made.client.nodes()] == ["here"]
 
 
-def test_init_leaves_no_process_behind(init: Init, home: Path) -> None:
+def test_init_leaves_no_process_and_no_folder_behind(
+    init: Init, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(own))
     assert init().status == 0
-    left = [line for line in Path("/proc").glob("[0-9]*/cmdline") if b"hostler-init-" in _read(line)]
-    assert left == []
+    words = f"{own}/hostler-init-".encode()
+    until(lambda: not any(words in _read(line) for line in Path("/proc").glob("[0-9]*/cmdline")), "the agent's end")
+    assert list(own.iterdir()) == []
 
 
 def _read(path: Path) -> bytes:

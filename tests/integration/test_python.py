@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -142,11 +143,16 @@ def test_wait_ends_after_its_time_and_survives_a_restart_of_the_controller(
             job.wait(0.1)
         states: list[str] = []
         waiting = threading.Thread(target=lambda: states.append(job.wait()))
-        waiting.start()
-        fleet.kill()
-        gate.touch()
-        fleet.start()
-        waiting.join(PATIENCE_S)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            waiting.start()
+            fleet.kill()
+            with pytest.raises(TimeoutError, match="the controller does not answer"):
+                job.wait(0)
+            gate.touch()
+            fleet.start()
+            waiting.join(PATIENCE_S)
+        assert any("the controller does not answer, and is waited for" in str(each.message) for each in said)
         assert states == ["done"]
 
 
@@ -155,7 +161,7 @@ def test_grid_is_a_group_with_a_row_of_results_for_each_job(client: hostler.Clie
     assert group.wait(PATIENCE_S) == "done"
     rows = group.results()
     assert [{**row, "duration_s": None} for row in rows] == [
-        {"job": job.id, "lr": lr, "outcome": "done", "duration_s": None, "loss": float(lr) * 2}
+        {"job": job.id, "lr": float(lr), "outcome": "done", "duration_s": None, "loss": float(lr) * 2}
         for job, lr in zip(group.jobs(), ("0.1", "0.25"), strict=True)
     ]
     assert all(row["duration_s"] > 0 for row in rows)

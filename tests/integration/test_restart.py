@@ -119,9 +119,9 @@ def test_drain_now_ends_what_runs_and_blames_nobody(living: Fleet, hostler: Host
     assert fleet.state_of(runs, "done")["attempts"] == 2
 
 
-def test_stop_by_command_drains(living: Fleet, hostler: Hostler) -> None:
+def test_down_drains_and_the_agent_ends(living: Fleet, hostler: Hostler) -> None:
     assert living.over(living.script("true"))["job"]["state"] == "done"
-    said = hostler(living, "stop")
+    said = hostler(living, "down")
     assert (said.status, said.err) == (0, "")
     assert living.ended() == 0
     until(lambda: not living.processes(), "the end of the agent, which has nothing left")

@@ -118,7 +118,7 @@ class TestEveryRoute:
         assert {re.sub(r"\{\w+\}", "x", path) for path in (*PATHS, "/pages/parts", "/pages/stream")} <= paths
         others = {path for path in paths if not path.startswith((f"{API}/", "/pages/"))}
         assert others == {
-            "/", "/daemons/health", "/healthz", "/leader", "/login", "/logout", "/metrics",
+            "/", "/daemons/health", "/docs", "/healthz", "/leader", "/login", "/logout", "/metrics", "/openapi.json",
             "/queue/status", "/static/{path:path}", "/status",
         }  # fmt: skip
 

@@ -76,8 +76,9 @@ def fetch(
         return _list_group(client(state_dir), name, as_json) if is_group(name) else _list(name, as_json, state_dir)
     if is_group(name):
         return _fetch_group(client(state_dir), name, directory, force=force, as_json=as_json)
+    is_new = directory is None or not directory.exists()
     rows = client(state_dir).fetch(name, directory, force=force, told=None if as_json else _say)
-    if directory is None and rows:
+    if is_new and rows:
         ignore(Path(rows[0]["file"]).parents[len(Path(rows[0]["path"]).parts) - 1])
     if as_json:
         say_json(rows)
@@ -135,6 +136,7 @@ def _fetch_group(asked: Client, group: str, directory: Path | None, *, force: bo
     rows = list(asked.group_results(group))
     folders = folders_of(rows)
     here = Path(group) if directory is None else directory
+    is_new = directory is None or not directory.exists()
     found = _Found(silent=as_json)
     left_some: list[str] = []
     errors: list[HostlerError] = []
@@ -149,7 +151,7 @@ def _fetch_group(asked: Client, group: str, directory: Path | None, *, force: bo
             left_some.append(job)
             if len(errors) <= ERRORS_SHOWN:
                 print_error(f"{job}: {error}")
-    if directory is None and found.rows:
+    if is_new and found.rows:
         ignore(here)
     if as_json:
         say_json(found.rows)

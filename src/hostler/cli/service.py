@@ -97,7 +97,7 @@ def detached(words: Sequence[str], state_dir: Path) -> int:
         if status is not None or _is_whole(lines):
             print("\n".join(lines))
             if status is None:
-                print(f"{'Log':11}{log}\n{'':11}hostler down")
+                print(f"{'Stop':11}hostler down\n{'Log':11}{log}")
             return status or 0
         time.sleep(PAUSE_S)
     raise StoreError(

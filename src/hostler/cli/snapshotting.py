@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from hostler.cli.show import clean
+from hostler.client.downloads import IGNORED
 from hostler.client.snapshots import LARGE_BYTES, SentFolder
 from hostler.model.errors import UsageError
 from hostler.model.units import file_size
@@ -83,12 +85,24 @@ def _print_left_out(snapshot: FolderSnapshot) -> None:
     from hostler.snapshots.selection import BUILD_REASON, LINK_REASON
 
     news = [each for each in snapshot.left_out if each.reason != BUILD_REASON or each.size >= NEWS_BYTES]
+    fetched = {reason for reason in {each.reason for each in news} if _is_of_a_fetch(snapshot.folder, reason)}
+    news = [each for each in news if each.reason not in fetched]
     news.sort(key=lambda each: (each.reason != LINK_REASON, -each.size, each.path))
     for each in news[:LEFT_OUT_SHOWN]:
         size = "" if each.reason == LINK_REASON else f" {file_size(each.size)}"
         print(clean(f"left out by {each.reason}: {each.path}{size}"), file=sys.stderr)
     if len(news) > LEFT_OUT_SHOWN:
         print(f"left out: {len(news) - LEFT_OUT_SHOWN} more", file=sys.stderr)
+
+
+def _is_of_a_fetch(folder: Path, reason: str) -> bool:
+    """Whether a file that names what is left out was written by a fetch."""
+    if not reason.endswith("/.gitignore"):
+        return False
+    try:
+        return (folder / reason).read_text(errors="replace").startswith(IGNORED)
+    except OSError:
+        return False
 
 
 def _count(snapshot: FolderSnapshot) -> str:

@@ -30,7 +30,8 @@ def address_in(state_dir: Path) -> Address:
         token = (state_dir / "token").read_text().strip()
         url, pid, certificate = str(left["url"]), int(left["pid"]), left.get("certificate")
     except FileNotFoundError as error:
-        raise _absent(state_dir, f"there is no {Path(error.filename).name} in it") from error
+        # Without this cause, which says less: it is the first error that newcomers meet.
+        raise _absent(state_dir, f"there is no {Path(error.filename).name} in it") from None
     except OSError as error:
         raise _absent(state_dir, f"{error.filename} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:

@@ -93,7 +93,10 @@ class AsyncClient(Operations):
         """Submit a command, a list of words: a program and its arguments, for no shell. Returns the job.
 
         The files of the folder `cwd` (by default the current one) are sent with it, as they are now. `options` are the
-        fields of `JobOptions`, such as `gpus`, `vram_gb`, `env`, `after`, `name` and `outputs`.
+        fields of `hostler.JobOptions`: name, key, after, priority, cwd, in_place, files, outputs, env, python_env,
+        walltime_s, device, gpus, vram_gb, memory_gb, cpus, shards, shared, tiers, nodes, exclude_nodes, gpu_models,
+        exclude_gpu_models, providers, labels, max_attempts, require_result, work, config, expected_s, checkpoints;
+        besides strict and allow_large.
 
         With `grid` (`{"lr": [0.1, 0.03]}`, or a list with the parameters of each job) or `repeat` it is a job group:
         `{lr}` in the command, `env`, `name` and `outputs` becomes the value, and `max_running` and `max_failures` limit
@@ -102,15 +105,16 @@ class AsyncClient(Operations):
         Notes, as that a job fits on no device now, are warnings (`HostlerWarning`); with `strict=True` they are errors.
         """
         from hostler.client import submission  # no other operation needs what it imports
-        from hostler.client.jobs import AsyncGroup, AsyncJob
+        from hostler.client.jobs import AsyncGroup, AsyncJob, HostlerWarning
 
         made = await self._do(submission.submit(argv, options, self._home))
         for note in made.notes:
-            warnings.warn(note, submission.HostlerWarning, stacklevel=2)
+            warnings.warn(note, HostlerWarning, stacklevel=2)
         return AsyncGroup(self, made.view, made.notes) if made.is_group else AsyncJob(self, made.view, made.notes)
 
     async def attach(self, name: str) -> AsyncJob:
         """The job of this id, key or unique name. Raises `NotFound`."""
+        wire.expect_job(name)
         from hostler.client.jobs import AsyncJob
 
         (view,) = await self.named([name])

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from hostler.client.awaited import AsyncClient
 
 
+EXAMPLES = {"server": "https://fleet.example.org:8765", "token": "the line that `hostler token create` printed"}
+
+
 class _Place(NamedTuple):
     locate: Callable[[], Address]
     home: Path | None
@@ -63,6 +66,9 @@ async def connect_async(
 
 
 def _place(server: str | None, token: str | None, state_dir: str | os.PathLike[str] | None) -> _Place:
+    for name, value in (("server", server), ("token", token)):
+        if value is not None and not isinstance(value, str):
+            raise UsageError(f"{name} is {value!r:.80}. Give a text, as {EXAMPLES[name]!r}")
     if server is not None and state_dir is not None:
         raise UsageError("server and state_dir both name a controller; give one of them")
     if server is None and token is not None and not os.environ.get("HOSTLER_URL"):

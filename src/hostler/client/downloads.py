@@ -40,6 +40,8 @@ PATH_BYTES, NAME_BYTES = 4096, 255
 UNFIT = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Kinds of characters that no name here gets: control and format characters, surrogates, ends of lines."""
 LISTED = 5
+IGNORED = "# Written by `hostler fetch`"
+"""How the `.gitignore` of a folder that a fetch has made begins."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 JOB = re.compile(r"j[0-9]{1,18}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -86,9 +88,9 @@ def fetch(
 
 
 def ignore(folder: Path) -> None:
-    """Keep a folder that nobody has named out of snapshots of the folder around it, and out of git."""
+    """Keep a folder that a fetch has made out of snapshots of the folder around it, and out of git."""
     with suppress(FileExistsError), (folder / ".gitignore").open("x") as opened:
-        opened.write("# Written by `hostler fetch`: the next `hostler submit` leaves these files out.\n*\n")
+        opened.write(f"{IGNORED}: the next `hostler submit` leaves these files out.\n*\n")
 
 
 def nothing_left(detail: Any) -> HostlerError:

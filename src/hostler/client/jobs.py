@@ -12,8 +12,8 @@ import itertools
 import math
 import os
 import time
+import warnings
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,12 @@ POLL_S = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 FOLLOW_S = 0.3
 """The rest between two questions for output that grows."""
 PIECE = 1 << 20
+PRINTING = frozenset({"exit", "signal", "timeout", "memory", "result"})
+"""Classes of failure of an attempt whose process has run."""
+
+
+class HostlerWarning(UserWarning):
+    """A note on a submitted job, as that it fits on no device now; or a controller that does not answer."""
 
 
 class JobFailed(HostlerError):
@@ -123,7 +129,7 @@ class JobOperations(_Handle):
 
     @property
     def started_at(self) -> datetime | None:
-        """When its first attempt began; `None`: none has."""
+        """When its last attempt began; `None`: none has."""
         return _moment(self._view["started_at"])
 
     def __repr__(self) -> str:
@@ -160,7 +166,8 @@ class JobOperations(_Handle):
     def logs(self, attempt: int | None = None) -> Answer[str]:
         """The text that an attempt has written to both streams, in the order of writing; by default the last attempt.
 
-        Raises `NotFound` where its output is not kept, `LinkLost` where its node cannot be reached.
+        It is empty where no process has begun, and where the output is not kept any more. Raises `LinkLost` where the
+        node cannot be reached, and `NotFound` for an attempt that the job does not have.
         """
         attempts = yield from self._attempts()
         name = f"{self.id}.{attempt}" if attempt is not None else attempts[-1] if attempts else None
@@ -171,7 +178,10 @@ class JobOperations(_Handle):
         reader = _Reader(name)
         text = ""
         while True:
-            piece, is_more = yield from reader.read()
+            try:
+                piece, is_more = yield from reader.read()
+            except NotFound:
+                return text
             text += piece
             if not is_more:
                 return text + reader.end()
@@ -191,9 +201,11 @@ class JobOperations(_Handle):
         """
         from hostler.client.downloads import fetch, ignore
 
-        found = yield from fetch(self.id, directory, force=force)
-        if directory is None:
-            ignore(Path(self.id))
+        folder = Path(self.id if directory is None else directory)
+        is_new = not folder.exists()
+        found = yield from fetch(self.id, folder, force=force)
+        if is_new:
+            ignore(folder)
         return [Path(row["file"]) for row in found]
 
     @operation
@@ -226,7 +238,8 @@ class JobOperations(_Handle):
             story = yield from rows(f"/jobs/{part(self.id)}/story")
             events = [entry["event"] for entry in story]
         what = printable(outcome(self._view))
-        return JobFailed(f"{what}. Its logs() have what it printed", self.id, status_of(self._view, events))
+        advice = ". Its logs() have what it printed" if self._view["failure"] in PRINTING else ""
+        return JobFailed(f"{what}{advice}", self.id, status_of(self._view, events))
 
     def _attempts(self) -> Answer[list[str]]:
         """The names of its attempts, the first one first."""
@@ -339,7 +352,7 @@ class GroupOperations(_Handle):
     def results(self) -> Answer[Rows[dict[str, Any]]]:
         """A row for each job: `job`, its parameters, `outcome`, `duration_s`, and the fields of its result.
 
-        Parameters are texts. `pandas.DataFrame(group.results())` is a table of them.
+        A parameter whose values are all numbers has numbers. `pandas.DataFrame(group.results())` is a table of them.
         """
         found = yield from self._results()
         return Rows(rows_of(found))
@@ -357,6 +370,7 @@ class GroupOperations(_Handle):
 
         found = yield from self._results()
         here = Path(self.id if directory is None else directory)
+        is_new = not here.exists()
         paths: list[Path] = []
         folders = folders_of(found)
         for job in (str(row["job"]) for row in found if row["state"] == "done"):
@@ -364,7 +378,7 @@ class GroupOperations(_Handle):
                 paths += [Path(row["file"]) for row in (yield from fetch(job, here / folders[job], force=force))]
         if not paths:
             raise Conflict(f"no job of {self.id} has left files. Files are there once a job is done")
-        if directory is None:
+        if is_new:
             ignore(here)
         return paths
 
@@ -459,14 +473,24 @@ def _until(handle: _Handle, is_over: Any, look: Any, timeout_s: float | None) ->
         raise UsageError(f"timeout_s is {timeout_s!r}. Give a number of seconds, 0 or more")
     ends_at = math.inf if timeout_s is None else time.monotonic() + timeout_s
     rests = itertools.chain(POLL_S, itertools.repeat(POLL_S[-1]))
+    away: HostlerError | None = None
     while not is_over():
-        with suppress(*AWAY):  # it is waited for: the controller may be starting again
+        try:
             yield from look()
+        except AWAY as error:  # the controller may be starting again
+            if away is None:
+                warnings.warn(
+                    f"the controller does not answer, and is waited for: {error}", HostlerWarning, stacklevel=2
+                )
+            away = error
+        else:
+            away = None
         if is_over():
             return
         left_s = ends_at - time.monotonic()
         if left_s <= 0:
-            raise TimeoutError(f"{handle.id} has not ended after {duration(timeout_s)}: {handle!r}")
+            seen = f"{handle!r}" if away is None else f"the controller does not answer: {away}"
+            raise TimeoutError(f"{handle.id} has not ended after {duration(timeout_s)}: {seen}")
         yield min(next(rests), left_s)
 
 

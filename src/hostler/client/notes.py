@@ -62,10 +62,18 @@ def _faults(argv: Sequence[str], folder: Path | None, *, here: bool) -> Iterator
     if "/" in program and not os.path.isabs(program):
         yield from _fault_in(folder, program, "program")
     elif here and "/" not in program and program != "{python}" and shutil.which(program) is None:
-        yield f"there is no program {program[:SHOWN]!r} in the PATH here; correct the command unless a node has it"
+        yield f"there is no program {program[:SHOWN]!r} in the PATH here; {_remedy(program, folder)}"
     is_script = INTERPRETER.fullmatch(program.rpartition("/")[2]) and len(argv) > 1 and argv[1].endswith(SUFFIXES)
     if is_script and not argv[1].startswith("-") and not os.path.isabs(argv[1]):
         yield from _fault_in(folder, argv[1], "file")
+
+
+def _remedy(program: str, folder: Path | None) -> str:
+    if " " in program:
+        return f"give each word by itself: {' '.join(program.split())[:SHOWN]} are {len(program.split())} words"
+    if folder is not None and _exists(folder / program):
+        return f"it is a file of the folder: run it by its interpreter, or as ./{program[:SHOWN]}"
+    return "correct the command unless a node has it"
 
 
 def _fault_in(folder: Path | None, path: str, what: str) -> Iterator[str]:

@@ -91,8 +91,22 @@ def is_number_value(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _with_numbers(field: Field) -> Field:
+    """A column of texts that are all numbers, as those numbers: parameters are texts."""
+    if not field.is_number or not all(isinstance(value, str) for value in field.values if value is not None):
+        return field
+    return field._replace(values=[None if value is None else _as_number(value) for value in field.values])
+
+
+def _as_number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
 def rows_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A row of plain values for each job of a group (`shapes.GroupResult`), with a name for each column."""
-    fields = fields_of(rows)
+    fields = [_with_numbers(each) for each in fields_of(rows)]
     names = ["duration_s" if each.name == "duration" else each.name for each in fields]
     return [dict(zip(names, values, strict=True)) for values in zip(*(each.values for each in fields), strict=True)]

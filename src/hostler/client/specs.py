@@ -30,6 +30,10 @@ RESOURCES = (
 )
 
 
+USUAL = {"timeout": "walltime_s", "time_limit": "walltime_s", "memory": "memory_gb", "gpu_memory": "vram_gb"}
+"""Options that others call so."""
+
+
 class JobOptions(TypedDict, total=False):
     """What may be said of a job beside its command. All of it may be left out."""
 
@@ -45,9 +49,9 @@ class JobOptions(TypedDict, total=False):
     """The folder whose files the job gets, as they are now; by default this one. `None`: no files are sent."""
     in_place: bool
     """Whether it runs in `cwd` itself, on nodes that share its file system."""
-    files: Sequence[str] | None
+    files: Sequence[str] | str | None
     """Of `cwd`, only the files that these patterns mean."""
-    outputs: Sequence[str]
+    outputs: Sequence[str] | str
     """Patterns of files it leaves, which are fetched; by default all new and changed files."""
     env: Mapping[str, object]
     """Environment variables."""
@@ -99,7 +103,7 @@ def expect_options(given: Mapping[str, object], others: Sequence[str] = ()) -> N
     known = (*JobOptions.__annotations__, *others)
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
+            close = [USUAL[name]] if name in USUAL else difflib.get_close_matches(name, known, n=1)
             hint = f"Did you mean {close[0]!r}?" if close else f"The options are {', '.join(sorted(known))}"
             raise TypeError(f"submit() has no option {name!r}. {hint}")
 
@@ -141,15 +145,15 @@ _TEXT = _Kind(_is_text, "a text")
 _NUMBER = _Kind(_is_number, "a number")
 _WHOLE = _Kind(_is_whole, "a whole number")
 _FLAG = _Kind(lambda value: isinstance(value, bool), "True or False")
-_TEXTS = _Kind(_are_texts, "a list of texts")
 _NAMES = _Kind(lambda value: _is_text(value) or _are_texts(value), "a text or a list of texts")
 _KINDS: Mapping[str, _Kind] = {
     **dict.fromkeys(("name", "key", "python_env", "config"), _TEXT),
     **dict.fromkeys(("walltime_s", "vram_gb", "memory_gb", "cpus"), _NUMBER),
     **dict.fromkeys(("priority", "gpus"), _WHOLE),
     **dict.fromkeys(("in_place", "shards", "shared", "require_result", "checkpoints"), _FLAG),
-    **dict.fromkeys(("files", "outputs"), _TEXTS),
-    **dict.fromkeys(("nodes", "exclude_nodes", "gpu_models", "exclude_gpu_models", "providers"), _NAMES),
+    **dict.fromkeys(
+        ("files", "outputs", "nodes", "exclude_nodes", "gpu_models", "exclude_gpu_models", "providers"), _NAMES
+    ),
     "cwd": _Kind(lambda value: isinstance(value, str | os.PathLike), "a folder, or None to send no files"),
     "tiers": _Kind(lambda value: isinstance(value, list | tuple) and all(map(_is_whole, value)), "a list of 1, 2 or 3"),
     "env": _Kind(
@@ -193,8 +197,8 @@ def script_spec(argv: Sequence[str], options: JobOptions) -> dict[str, Any]:
         "python_env": options.get("python_env"),
         "cwd": None if cwd is None else str(Path(cwd).expanduser().absolute()),
         "in_place": options.get("in_place", False),
-        "files": list(options.get("files") or ()) or None,
-        "outputs": list(options.get("outputs", ())),
+        "files": _listed(options.get("files")) or None,
+        "outputs": _listed(options.get("outputs")),
         "require_result": options.get("require_result", False),
     }
     work = options.get("work", "script")
@@ -225,6 +229,11 @@ def _resources(options: JobOptions) -> dict[str, Any]:
     if labels:
         made["labels"] = [f"{name}={value}" for name, value in labels.items()]
     return made
+
+
+def _listed(words: Sequence[str] | str | None) -> list[str]:
+    """A list of texts where one alone was given."""
+    return [words] if isinstance(words, str) else list(words or ())
 
 
 def _durations(expected: float | Mapping[str, float]) -> dict[str, float]:

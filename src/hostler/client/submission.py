@@ -33,10 +33,6 @@ Grid: TypeAlias = Mapping[str, Iterable[object]] | Sequence[Mapping[str, object]
 """Parameters with their values, of which each combination is a job; or the parameters of each job."""
 
 
-class HostlerWarning(UserWarning):
-    """A note on a submitted job, as that it fits on no device now."""
-
-
 class OneJob(JobOptions, total=False):
     """The options of a submission."""
 

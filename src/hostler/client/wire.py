@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import ssl
 from collections.abc import Mapping
 
 from hostler.client.address import Address
 from hostler.model import errors
-from hostler.model.errors import ControllerAbsent, FilesError, HostlerError, LinkLost, LinkRefused
+from hostler.model.errors import ControllerAbsent, FilesError, HostlerError, LinkLost, LinkRefused, UsageError
 
 END = "-----END CERTIFICATE-----"
 
@@ -57,6 +58,14 @@ class Checked:
             )
         if self._digest.hexdigest() != self._expected:
             raise FilesError(f"artifact {self._expected} came with the SHA-256 {self._digest.hexdigest()}; {advice}")
+
+
+def expect_job(name: object) -> None:
+    """Raise `UsageError` for a name that is not a job's: that of a group, or something that is not a text."""
+    if not isinstance(name, str):
+        raise UsageError(f"{name!r:.80} is not a text. Give the id, key or unique name of a job, as 'j17'")
+    if re.fullmatch(r"g[0-9]{1,18}", name):
+        raise UsageError(f"{name} is a job group, not a job. Use attach_group({name!r})")
 
 
 def tls(address: Address) -> ssl.SSLContext:

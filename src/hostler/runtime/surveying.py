@@ -108,7 +108,8 @@ def partitions(note: Note) -> list[FoundPartition]:
         )
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", None) or b""
-        note(f"sinfo is here and did not answer: {said.decode(errors='replace').strip() or error}")
+        first = said.decode(errors="replace").strip().splitlines()[:1]
+        note(f"sinfo is here and did not answer: {first[0] if first else error}")
         return []
     by_name: dict[str, list[NodeRow]] = {}
     for row in node_rows(ran.stdout.decode(errors="replace")).rows:

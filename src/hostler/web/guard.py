@@ -98,7 +98,8 @@ class Guard:
             return problems.from_status(
                 HTTPStatus.FORBIDDEN,
                 f"this needs the scope {wanted}, and {visitor.holder.name!r} has {visitor.holder.scope}; "
-                "somebody with the scope admin can make you another token (`hostler token create`)",
+                "somebody with the scope admin can make you another token: "
+                f"`hostler token create NAME --scope {wanted}`",
             )
         return None
 

@@ -67,5 +67,5 @@ def test_only_so_many_looks_are_kept(monkeypatch: Any) -> None:
 
 def test_a_page_in_pieces_is_the_page() -> None:
     press = Press(Static())
-    values: dict[str, Any] = {"title": "Log in", "target": "/", "fault": None}
+    values: dict[str, Any] = {"title": "Log in", "target": "/", "fault": None, "once": None}
     assert "".join(press.pieces("login.html", **values)) == press.text("login.html", **values)
