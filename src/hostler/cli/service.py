@@ -94,8 +94,9 @@ def detached(words: Sequence[str], state_dir: Path) -> int:
             written.seek(begin)
             printed = written.read(1 << 16)
         lines = printed.decode(errors="replace").splitlines()
-        if status is not None or _is_whole(lines):
-            print("\n".join(lines))
+        screen = _screen(lines)
+        if status is not None or screen:
+            print("\n".join(lines if status is not None else screen))
             if status is None:
                 print(f"{'Stop':11}hostler down\n{'Log':11}{log}")
             return status or 0
@@ -105,9 +106,10 @@ def detached(words: Sequence[str], state_dir: Path) -> int:
     )
 
 
-def _is_whole(lines: Sequence[str]) -> bool:
-    """Whether the start screen is printed: the line that begins its last part, and the one behind it."""
-    return any(line.startswith(LAST) for line in lines[:-1])
+def _screen(lines: Sequence[str]) -> Sequence[str]:
+    """The start screen, to the line behind the one that begins its last part; empty while it is not whole."""
+    ends = [at for at, line in enumerate(lines[:-1]) if line.startswith(LAST)]
+    return lines[: ends[0] + 2] if ends else ()
 
 
 def _expect_none(state_dir: Path) -> None:
