@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from hostler.client.grids import jobs_of, python_axes
 from hostler.client.specs import JobOptions, expect_options, expect_types, script_spec
-from hostler.client.submission import submit
+from hostler.client.submission import _plain, _specs, submit
 from hostler.model.codec import load_specs
 from hostler.model.errors import UsageError
 
@@ -156,11 +157,27 @@ def test_unknown_option_is_an_error_with_the_nearest_one() -> None:
         ([*ARGV, "{l}"], {"grid": {"lr": [1]}}, "the command has the placeholder {l}, which is not a parameter"),
         ([*ARGV, "{a}"], {"grid": [{"a": 1}, {"b": 1}]}, "grid[1] has the parameters ['b'], and grid[0] has ['a']"),
         ([*ARGV, "{a}"], {"grid": [{"a": 1}, {"a": 1}]}, "grid has the same parameters twice"),
+        ([""], {}, "argv[0] is empty. Give a program"),
+        (["a\0"], {}, "argv[0] is 'a\\x00', which has a NUL"),
+        (["a", "\udcff"], {}, "argv[1] is '\\udcff', which has a NUL or half a character"),
+        (ARGV, {"walltime_s": float("nan")}, "walltime_s is nan. Give a number"),
+        (ARGV, {"vram_gb": float("inf")}, "vram_gb is inf. Give a number"),
         ([*ARGV, "{a}"], {"grid": {"a": range(10_001)}}, "makes 10,001 jobs: a group has at most 10,000"),
     ],
 )
 def test_submission_that_cannot_be_is_refused_with_the_remedy(argv: Any, options: Any, message: str) -> None:
     assert message in refused(argv, **options)
+
+
+def test_numbers_of_numpy_are_numbers_everywhere() -> None:
+    options = {"gpus": np.int64(2), "walltime_s": np.float32(5), "shared": np.bool_(True), "env": {"A": np.int64(4)}}
+    with pytest.raises(UsageError, match="after has 1"):  # everything before it was accepted
+        next(submit(["echo", np.float32(0.5), np.int64(3)], {**options, "after": 1}, None))
+    specs, _ = _specs(["echo"], {name: _plain(value) for name, value in options.items()}, {})  # type: ignore[arg-type]
+    (spec,) = load_specs(specs)
+    assert (spec.resources.gpus, spec.walltime_s, spec.resources.shared) == (2, 5.0, True)
+    assert spec.payload.kind == "script"
+    assert spec.payload.env == {"A": "4"}
 
 
 NAMES = st.from_regex(r"[a-z]{1,4}", fullmatch=True).filter(lambda name: name not in ("repeat", "index", "line"))

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from hostler.backends.slurm.parsing import END, NODE_FIELDS, SEPARATOR
+from hostler.runtime import surveying
 from tests.agent.toolbox import put
 from tests.integration.cards import Cards
 from tests.integration.conftest import Said, a_fleet, typed, until
@@ -249,3 +250,33 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return b""
+
+
+def test_host_with_the_name_of_another_node_keeps_its_address(init: Init, home: Path) -> None:
+    (home / ".ssh/config").write_text("Host here\n  HostName 192.0.2.1\nHost rig\n  HostName 192.0.2.2\n")
+    assert init("--ssh", "here", "--ssh", "root@rig.example.org", "--ssh", "rig").status == 0
+    made = nodes(home / "fleet.yaml")
+    assert made[1] == {"name": "here-2", "backend": "ssh", "host": "here"}
+    assert [node["name"] for node in made] == ["here", "here-2", "rig.example.org", "rig"]
+    assert typed("check", "fleet.yaml", "--offline", cwd=home).status == 0
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "http://x:99999", "http://a b/", "http://user:secret@127.0.0.1:9"])
+def test_address_of_ray_that_is_none_is_passed_over(
+    init: Init, home: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    assert init().status == 0
+    assert "secret" not in (home / "fleet.yaml").read_text()
+
+
+def test_sinfo_that_prints_without_end_or_garbage_is_a_note(
+    init: Init, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surveying, "SINFO_MAX", 1 << 20)
+    put(tmp_path / "bin", "sinfo", "exec yes\n")
+    said = init("one.yaml")
+    assert (said.status, "gave no answer of at most 1 MiB" in said.err) == (0, True)
+    put(tmp_path / "bin", "sinfo", f"printf 'what is this{END}\\n'\n")
+    said = init("two.yaml")
+    assert (said.status, "lines that were not understood" in said.err) == (0, True)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.client
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 import psutil
+import pytest
 
 from tests.integration.conftest import Fleet, command, until
 from tests.patience import PATIENCE_S
@@ -114,3 +120,62 @@ def test_down_drains_and_tells_how_many_jobs_are_under_way(fleet: Fleet, tmp_pat
     )
     gate.touch()
     assert fleet.ended() == 0
+
+
+def test_down_never_signals_a_process_that_is_not_the_controller(fleet: Fleet, tmp_path: Path) -> None:
+    """The number of a controller that was killed may be another program's by now."""
+    state = tmp_path / "stale"
+    state.mkdir()
+    (state / "token").write_text("t")
+    with subprocess.Popen(["sleep", "600"]) as other:
+        try:
+            for pid in (other.pid, 0, -1, 99999999999):
+                (state / "controller.json").write_text(json.dumps({"url": "http://127.0.0.1:1", "pid": pid}))
+                for held in (False, True):
+                    with (state / "lock").open("w") as lock:
+                        if held:
+                            fcntl.flock(lock, fcntl.LOCK_EX)
+                        said = command("down", "--now", "--state-dir", str(state))
+                    assert (said.status, "no controller is running" in said.err) == (3, True), said.err
+            assert other.poll() is None
+        finally:
+            other.kill()
+    # The file that was left does not keep a new controller from its start.
+    words = ["--port", "0", "--state-dir", str(state)]
+    try:
+        assert command("up", "--detach", str(fleet.file), *words).status == 0
+    finally:
+        assert command("down", "--now", "--state-dir", str(state)).status == 0
+
+
+def test_controller_in_the_background_imports_nothing_of_the_current_folder(fleet: Fleet, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("queue", "token", "types"):
+        (project / f"{name}.py").write_text("raise SystemExit('a module of the project was imported')\n")
+    state = ["--state-dir", str(fleet.state)]
+    words = [sys.executable, "-P", "-m", "hostler"]
+    said = subprocess.run(
+        [*words, "up", "--detach", str(fleet.file), "--port", "0", *state],
+        cwd=project,
+        capture_output=True,
+        check=False,
+    )
+    try:
+        assert said.returncode == 0, said.stdout + said.stderr
+    finally:
+        subprocess.run([*words, "down", "--now", *state], cwd=project, check=False, capture_output=True)
+
+
+@pytest.mark.parametrize("obstacle", ["file", "folder", "fifo"])
+def test_state_directory_that_cannot_be_written_is_one_line(tmp_path: Path, obstacle: str) -> None:
+    state = tmp_path / "state"
+    if obstacle == "file":
+        state.write_text("")
+    else:
+        state.mkdir()
+        (state / "up.log").mkdir() if obstacle == "folder" else os.mkfifo(state / "up.log")
+    said = command("up", "--detach", "--state-dir", str(state))
+    assert said.status == 1
+    assert "Traceback" not in said.err
+    assert len(said.err.splitlines()) == 1

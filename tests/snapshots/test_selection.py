@@ -130,3 +130,24 @@ def test_selection_is_what_git_would_take(
     command = ["git", "-C", str(folder), "ls-files", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
     assert sorted(select(folder).paths) == sorted(filter(None, listed))
+
+
+def test_state_directory_of_a_controller_is_never_sent(tmp_path: Path) -> None:
+    """Also where the folder is named by a link, and where it is not this client's controller."""
+    state = tmp_path / "project/state"
+    state.mkdir(parents=True)
+    for name in ("token", "session.key", "journal.sqlite"):
+        (state / name).write_text("secret")
+    (tmp_path / "project/train.py").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "project")
+    for folder in ("project", "link"):
+        for skip in (None, state, tmp_path / "link/state"):
+            assert select(tmp_path / folder, skip).paths == ("train.py",)
+
+
+@pytest.mark.parametrize("lines", ["a\n!data/", "/data/a\n!data/", "a\n!data/\n/a", "data/*\n!data/"])
+def test_folder_that_is_taken_back_does_not_take_back_what_is_left_out_below_it(tmp_path: Path, lines: str) -> None:
+    made(tmp_path, "data/a/b")
+    made(tmp_path, "data/c")
+    (tmp_path / ".gitignore").write_text(lines)
+    assert "data/a/b" not in select(tmp_path).paths

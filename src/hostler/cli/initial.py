@@ -51,7 +51,8 @@ def init(
 
     hosts = surveying.ssh_hosts(_note)
     words = list(ssh) if ssh is not None else _asked_for(hosts)
-    chosen = surveying.chosen_hosts(words, hosts)
+    taken = {surveying.HERE}
+    chosen = surveying.chosen_hosts(words, hosts, taken)
     try:
         here = surveying.this_machine()
     except LinkError as error:
@@ -61,9 +62,10 @@ def init(
         here=here,
         hosts=chosen,
         others=[name for name in hosts.known if name not in words],
-        partitions=surveying.partitions(_note),
+        partitions=surveying.partitions(_note, taken),
         shared_root=surveying.usual_shared_root(),
         ray=surveying.ray_cluster(os.environ),
+        ray_name=surveying.free("ray", taken),
     )
     _write(file, draft(found))
     _print(file, found)
@@ -93,6 +95,8 @@ def _write(file: Path, text: str) -> None:
     try:
         with file.open("x", encoding="utf-8") as opened:
             opened.write(text)
+    except FileExistsError:
+        _expect_free(file)
     except OSError as error:
         raise FilesError(f"{file} cannot be written: {error.strerror}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -10,13 +11,13 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
 from hostler.cli.common import StateDir, client, directory, is_here
 from hostler.cli.show import plural
-from hostler.model.errors import ControllerAbsent, HostlerError, LinkError, StoreError, UsageError
+from hostler.model.errors import ControllerAbsent, LinkError, StoreError, StoreFull, UsageError
 
 commands = typer.Typer()
 
@@ -27,6 +28,11 @@ ENDED_S = 60.0
 PAUSE_S = 0.05
 LAST = "Next"
 """How the last part of the start screen begins (`runtime.welcome`)."""
+STANDING_BY = "hostler: standing by"
+"""How the line of a controller begins that stands by while another leads (`runtime.up`)."""
+LOCK = "lock"
+"""The file in the state directory that a controller holds as long as it runs (`runtime.statedir`)."""
+AGAIN_S = 0.5
 RUNNING = ("leased", "launching", "running", "collecting")
 
 
@@ -56,15 +62,16 @@ def down(
         return
     if not is_here(state_dir):
         raise UsageError("--now ends a controller on this machine; on its own machine, run `hostler down --now`")
-    pid = _pid(directory(state_dir))
-    # The first signal drains; the second has it leave.
-    for _ in range(2):
-        _signal(pid)
-        time.sleep(PAUSE_S)
-    ends_at = time.monotonic() + ENDED_S
-    while _is_alive(pid):
+    state = directory(state_dir)
+    pid = _pid(state)
+    ends_at, again_at = time.monotonic() + ENDED_S, 0.0
+    while _is_held(state) and _holds(pid, state / LOCK):
         if time.monotonic() > ends_at:
             raise StoreError(f"the controller (process {pid}) has not ended after {ENDED_S:g} s; look at its log")
+        if time.monotonic() > again_at:
+            # The first signal drains, the second ends it at once. Two that follow closely may arrive as one.
+            os.kill(pid, signal.SIGTERM)
+            again_at = time.monotonic() + AGAIN_S
         time.sleep(PAUSE_S)
     print("the controller has ended; what runs on the nodes runs on, and `hostler up` adopts it")
 
@@ -75,12 +82,12 @@ def detached(words: Sequence[str], state_dir: Path) -> int:
     Its start screen is printed. Raises `StoreError` where it is not ready in time.
     """
     _expect_none(state_dir)
-    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = state_dir / LOG
-    with log.open("ab") as out:
+    with _opened(log) as out:
         begin = out.tell()
         process = subprocess.Popen(
-            [sys.executable, "-m", "hostler", "up", *words],
+            # -P: modules are not looked for in the current folder, which is somebody's project.
+            [sys.executable, "-P", "-m", "hostler", "up", *words],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -106,47 +113,71 @@ def detached(words: Sequence[str], state_dir: Path) -> int:
     )
 
 
+def _opened(log: Path) -> BinaryIO:
+    """The log, opened to be continued. Raises `StoreFull` where that cannot be."""
+    try:
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if log.exists() and not log.is_file():
+            raise StoreFull(f"{log} is not a regular file; remove it")
+        return log.open("ab")
+    except OSError as error:
+        raise StoreFull(
+            f"the state directory {log.parent} cannot be written: {error.strerror}. "
+            "Make it writable, or name another with --state-dir"
+        ) from error
+
+
 def _screen(lines: Sequence[str]) -> Sequence[str]:
     """The start screen, to the line behind the one that begins its last part; empty while it is not whole."""
-    ends = [at for at, line in enumerate(lines[:-1]) if line.startswith(LAST)]
-    return lines[: ends[0] + 2] if ends else ()
+    ends = [at + 2 for at, line in enumerate(lines[:-1]) if line.startswith(LAST)]
+    ends += [at + 1 for at, line in enumerate(lines) if line.startswith(STANDING_BY)]
+    return lines[: ends[0]] if ends else ()
 
 
 def _expect_none(state_dir: Path) -> None:
     """Raise `UsageError` where a controller runs there already."""
+    if _is_held(state_dir):
+        raise UsageError(f"a controller runs for {state_dir} already; `hostler down` ends it")
+
+
+def _is_held(state_dir: Path) -> bool:
+    """Whether a controller runs for a state directory: it holds the lock, whatever files say that others left."""
     try:
-        pid = _pid(state_dir)
-    except HostlerError:
-        return
-    raise UsageError(f"a controller runs for {state_dir} already (process {pid}); `hostler down` ends it")
+        lock = os.open(state_dir / LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def _pid(state_dir: Path) -> int:
-    """The process of the controller of a state directory. Raises `ControllerAbsent`."""
+    """The process of the controller of a state directory. Raises `ControllerAbsent`.
+
+    The process is proved to be the controller: its number may be another program's after a crash.
+    """
+    absent = ControllerAbsent(f"no controller is running for {state_dir}; `hostler up --detach` starts one")
     try:
         left: Any = json.loads((state_dir / "controller.json").read_bytes())
         pid = int(left["pid"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ControllerAbsent(f"no controller is running for {state_dir}; `hostler up` starts one") from error
-    if not _is_alive(pid):
-        raise ControllerAbsent(f"no controller is running for {state_dir}; `hostler up` starts one")
+    except (OSError, ValueError, KeyError, TypeError):
+        raise absent from None
+    if not _is_held(state_dir) or not _holds(pid, state_dir / LOCK):
+        raise absent
     return pid
 
 
-def _signal(pid: int) -> None:
+def _holds(pid: int, lock: Path) -> bool:
+    """Whether a process has the file of a lock open."""
     try:
-        os.kill(pid, signal.SIGTERM)
-    except ProcessLookupError:
-        pass
+        wanted = lock.stat()
+        opened = [os.stat(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")] if pid > 1 else []
     except PermissionError as error:
-        raise LinkError(f"process {pid}, the controller, is another user's; ask them to end it") from error
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        raise LinkError(f"process {pid} is another user's; that user ends the controller") from error
+    except OSError:
         return False
-    except PermissionError:
-        return True
-    return True
+    return any((each.st_dev, each.st_ino) == (wanted.st_dev, wanted.st_ino) for each in opened)

@@ -47,15 +47,29 @@ def address_from(environ: Mapping[str, str]) -> Address:
     Raises `UsageError` where they do not make one.
     """
     url, token, authority = (environ.get(f"HOSTLER_{name}", "").strip() for name in ("URL", "TOKEN", "CA"))
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
-        raise UsageError(f"the controller's address is {url!r}; it should be as https://fleet.example.org:8765")
+    if not _is_address(url):
+        shown = url if "@" not in url else f"...@{url.rpartition('@')[2]}"  # without a password
+        raise UsageError(f"the controller's address is {shown!r}; it should be as https://fleet.example.org:8765")
     if not token:
         raise UsageError(
             f"the controller is at {url}, and $HOSTLER_TOKEN is not set; its owner makes a token with "
             "`hostler token create NAME`"
         )
+    if not (token.isascii() and token.isprintable()):
+        raise UsageError("$HOSTLER_TOKEN has characters that no token has; copy the line that printed it again")
     return Address(url, token, authority=Path(authority).expanduser() if authority else None)
+
+
+def _is_address(url: str) -> bool:
+    """Whether a text is the address of a controller: without a path and without a user."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+        (parts.hostname or "").encode("idna")
+    except ValueError:
+        return False
+    is_bare = parts.username is None and not parts.path.strip("/")
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and is_bare
 
 
 def _absent(state_dir: Path, why: str) -> ControllerAbsent:
@@ -67,7 +81,7 @@ def _absent(state_dir: Path, why: str) -> ControllerAbsent:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True

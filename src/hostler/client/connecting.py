@@ -39,7 +39,7 @@ def connect(
 
     Raises `ControllerAbsent` where none answers, `UsageError` where the address or the token is missing or refused.
     """
-    place = _place(server, token, state_dir)
+    place = _place(server, token, state_dir, timeout_s)
     made = Client(place.locate, timeout_s=timeout_s, home=place.home)
     made.status()
     return made
@@ -55,7 +55,7 @@ async def connect_async(
     """As `connect`, for asyncio programs. Leave the client by `async with`, or call `aclose`."""
     from hostler.client.awaited import AsyncClient
 
-    place = _place(server, token, state_dir)
+    place = _place(server, token, state_dir, timeout_s)
     made = AsyncClient(place.locate, timeout_s=timeout_s, home=place.home)
     try:
         await made.status()
@@ -65,10 +65,12 @@ async def connect_async(
     return made
 
 
-def _place(server: str | None, token: str | None, state_dir: str | os.PathLike[str] | None) -> _Place:
+def _place(server: str | None, token: str | None, state_dir: str | os.PathLike[str] | None, timeout_s: float) -> _Place:
     for name, value in (("server", server), ("token", token)):
         if value is not None and not isinstance(value, str):
             raise UsageError(f"{name} is {value!r:.80}. Give a text, as {EXAMPLES[name]!r}")
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
+        raise UsageError(f"timeout_s is {timeout_s!r:.80}. Give a number of seconds above 0")
     if server is not None and state_dir is not None:
         raise UsageError("server and state_dir both name a controller; give one of them")
     if server is None and token is not None and not os.environ.get("HOSTLER_URL"):
@@ -83,4 +85,4 @@ def _place(server: str | None, token: str | None, state_dir: str | os.PathLike[s
 
 
 def _home(state_dir: str | os.PathLike[str] | None) -> Path:
-    return usual_state_dir(os.environ) if state_dir is None else Path(state_dir).expanduser().absolute()
+    return usual_state_dir(os.environ) if state_dir is None else Path(os.path.expanduser(state_dir)).absolute()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
@@ -52,7 +54,7 @@ class JobOptions(TypedDict, total=False):
     files: Sequence[str] | str | None
     """Of `cwd`, only the files that these patterns mean."""
     outputs: Sequence[str] | str
-    """Patterns of files it leaves, which are fetched; by default all new and changed files."""
+    """Patterns of files it leaves, which are fetched; by default, where a folder is sent, all new and changed files."""
     env: Mapping[str, object]
     """Environment variables."""
     python_env: str | None
@@ -122,11 +124,11 @@ class _Kind(NamedTuple):
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _is_whole(value: object) -> bool:
-    return type(value) is int
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _is_text(value: object) -> bool:
@@ -195,7 +197,7 @@ def script_spec(argv: Sequence[str], options: JobOptions) -> dict[str, Any]:
         "argv": list(argv),
         "env": {name: str(value) for name, value in options.get("env", {}).items()},
         "python_env": options.get("python_env"),
-        "cwd": None if cwd is None else str(Path(cwd).expanduser().absolute()),
+        "cwd": None if cwd is None else _folder(cwd),
         "in_place": options.get("in_place", False),
         "files": _listed(options.get("files")) or None,
         "outputs": _listed(options.get("outputs")),
@@ -216,6 +218,13 @@ def script_spec(argv: Sequence[str], options: JobOptions) -> dict[str, Any]:
         "expected_s": _durations(options.get("expected_s", {})),
         "checkpoints": options.get("checkpoints", False),
     }
+
+
+def _folder(cwd: str | os.PathLike[str]) -> str:
+    try:
+        return str(Path(os.path.expanduser(cwd)).absolute())
+    except FileNotFoundError as error:
+        raise UsageError("the current folder is not there any more; change to another one") from error
 
 
 def _resources(options: JobOptions) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def submit(argv: Sequence[object], given: Mapping[str, Any], home: Path | None) 
     """
     expect_options(given, OWN)
     words = _words(argv)
-    options = cast(JobOptions, {name: value for name, value in given.items() if name not in OWN})
+    options = cast(JobOptions, {name: _plain(value) for name, value in given.items() if name not in OWN})
     expect_types(options)
     _expect_folder(options)
     options = {**options, "after": _ids(given.get("after"))}
@@ -92,6 +92,8 @@ def submit(argv: Sequence[object], given: Mapping[str, Any], home: Path | None) 
                 f"all {len(told['ids'])} jobs were submitted before under their keys, in no group. Give another key"
             )
     notes = [*missing, *note_texts(told["notes"], told["with_earlier_files"])]
+    if group is not None and (known := told["known"]):
+        notes.append(f"{len(known)} of the jobs were submitted before under their keys and are in another group")
     return Made(view, group is not None, notes)
 
 
@@ -136,11 +138,32 @@ def _words(argv: object) -> list[str]:
 def _word(at: int, word: object) -> str:
     if isinstance(word, os.PathLike):
         word = os.fspath(word)
+    word = _plain(word)
     if isinstance(word, int | float) and not isinstance(word, bool):
         return str(word)
     if not isinstance(word, str):
         raise UsageError(f"argv[{at}] is {word!r:.80}. Each word of a command is a text, a number or a path")
+    if not word and at == 0:
+        raise UsageError("argv[0] is empty. Give a program and its arguments, as ['python', 'train.py']")
+    if "\0" in word or not _is_unicode(word):
+        raise UsageError(f"argv[{at}] is {word[:80]!a}, which has a NUL or half a character. Give text")
     return word
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy or PyTorch as Python's, alone or as a value of a mapping."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    read = getattr(value, "item", None)
+    return read() if callable(read) and getattr(value, "shape", None) == () else value
 
 
 def _ids(after: object) -> list[str]:

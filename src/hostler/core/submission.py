@@ -100,12 +100,22 @@ def _check(spec: JobSpec) -> None:
     words = payload.worker if isinstance(payload, SweepPayload) else payload.argv
     if not words[0]:
         raise SpecError(f"job {spec.name!r}: the first word of its command is empty; it names the program")
+    if isinstance(payload, ScriptPayload):
+        _check_variables(spec.name, payload)
     if any("\0" in word for word in words):
         raise SpecError(f"job {spec.name!r}: a word of its command contains a NUL byte, which no program can be given")
     if sum(len(word.encode()) for word in words) > ARGV_MAX_BYTES:
         raise SpecError(f"job {spec.name!r}: its command is longer than {ARGV_MAX_BYTES} bytes; pass data in a file")
     if isinstance(payload, SweepPayload):
         _check_sweep(spec.name, payload)
+
+
+def _check_variables(name: str, payload: ScriptPayload) -> None:
+    for variable, value in payload.env.items():
+        if not variable or "=" in variable or "\0" in variable:
+            raise SpecError(f"job {name!r}: env has the variable {variable!a}; a name has no '=' and is not empty")
+        if "\0" in value:
+            raise SpecError(f"job {name!r}: env has a NUL byte in {variable!a}, which no program can be given")
 
 
 def _check_folder(name: str, payload: ScriptPayload) -> None:

@@ -10,10 +10,12 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from difflib import get_close_matches
+from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +31,7 @@ from hostler.settings.importing.sources import own_config
 
 HERE = "here"
 SINFO_S = 20.0
+SINFO_MAX = 32 << 20
 RAY_S = 2.0
 RAY_USUAL = "http://127.0.0.1:8265"
 ANSWER_MAX = 1 << 16
@@ -83,38 +86,35 @@ def ssh_hosts(note: Note) -> Hosts:
     return Hosts({str(node["name"]): dict(node) for node in imported(listing).nodes})
 
 
-def chosen_hosts(words: Sequence[str], hosts: Hosts) -> list[FoundHost]:
-    """The nodes of hosts that were named: those of the ssh configuration, or `[USER@]HOST`. Raises `UsageError`."""
-    taken = {HERE}
+def chosen_hosts(words: Sequence[str], hosts: Hosts, taken: set[str]) -> list[FoundHost]:
+    """The nodes of hosts that were named: those of the ssh configuration, or `[USER@]HOST`. Raises `UsageError`.
+
+    `taken` are the names of other nodes; those of these are added. A node of another name keeps its host.
+    """
     found = []
     for word in dict.fromkeys(words):
         node = hosts.known.get(word) or _destination(word, hosts)
-        found.append(FoundHost(word, {**node, "name": _free(str(node["name"]), taken)}))
+        name = str(node["name"])
+        made = free(name, taken)
+        renamed = {} if made == name else {"host": node.get("host", word)}
+        found.append(FoundHost(word, {**node, "name": made, **renamed}))
     return found
 
 
-def partitions(note: Note) -> list[FoundPartition]:
+def partitions(note: Note, taken: set[str]) -> list[FoundPartition]:
     """The partitions of a Slurm cluster; none where there is no `sinfo` here, or it does not answer."""
     program = shutil.which("sinfo")
     if program is None:
         return []
-    try:
-        ran = subprocess.run(
-            [program, "-h", "-N", "--all", "-O", NODE_FORMAT],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=SINFO_S,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", None) or b""
-        first = said.decode(errors="replace").strip().splitlines()[:1]
-        note(f"sinfo is here and did not answer: {first[0] if first else error}")
+    said = _said(program, note)
+    if said is None:
         return []
+    read = node_rows(said)
+    if read.unread:
+        note(f"sinfo printed {len(read.unread)} lines that were not understood, such as {read.unread[0][:60]!a}")
     by_name: dict[str, list[NodeRow]] = {}
-    for row in node_rows(ran.stdout.decode(errors="replace")).rows:
+    for row in read.rows:
         by_name.setdefault(row.partition, []).append(row)
-    taken = {HERE}
     return [_partition(name, rows, taken) for name, rows in by_name.items()]
 
 
@@ -122,18 +122,76 @@ def ray_cluster(environ: Mapping[str, str]) -> FoundRay | None:
     """The Ray cluster whose dashboard answers: that of `$RAY_API_SERVER_ADDRESS` or `$RAY_ADDRESS`, or the one here."""
     given = [environ.get(name, "") for name in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")]
     address = next((each for each in given if each.startswith("http://")), RAY_USUAL).rstrip("/")
-    parts = urlsplit(address)
-    connection = HTTPConnection(parts.hostname or "", parts.port or 80, timeout=RAY_S)
     try:
-        connection.request("GET", "/api/version")
-        told = json.loads(connection.getresponse().read(ANSWER_MAX))
+        parts = urlsplit(address)
+        if parts.hostname is None or parts.username is not None:
+            return None
+        told = json.loads(_version(parts.hostname, parts.port or 80))
         version = told["ray_version"]
     except (OSError, HTTPException, ValueError, KeyError, TypeError):
         return None
-    finally:
-        connection.close()
-    is_here = parts.hostname in {*LOOPBACK, socket.gethostname()}
-    return FoundRay(address, version if isinstance(version, str) else None, is_here)
+    return FoundRay(address, version if isinstance(version, str) else None, _is_own(parts.hostname))
+
+
+def _version(host: str, port: int) -> bytes:
+    """What a dashboard answers, within `RAY_S` in all. Raises `OSError` and others where it does not."""
+    ends_at = time.monotonic() + RAY_S
+    with closing(HTTPConnection(host, port, timeout=RAY_S)) as connection:
+        connection.request("GET", "/api/version")
+        answer = connection.getresponse()
+        if answer.status != HTTPStatus.OK:
+            raise ValueError(f"its status is {answer.status}")
+        told = b""
+        while piece := answer.read1(ANSWER_MAX):
+            told += piece
+            if len(told) > ANSWER_MAX or time.monotonic() > ends_at:
+                raise ValueError("it answers too slowly, or too much")
+        return told
+
+
+def _is_own(host: str) -> bool:
+    """Whether a host is this machine: one of its own addresses can be listened on."""
+    if host in LOOPBACK:
+        return True
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
+    except OSError:
+        return False
+    for family, kind, _, _, address in found:
+        with socket.socket(family, kind) as probe:
+            try:
+                probe.bind(address)
+            except OSError:
+                continue
+            return True
+    return False
+
+
+def _said(program: str, note: Note) -> str | None:
+    """What sinfo prints, at most `SINFO_MAX` bytes within `SINFO_S`; `None` where it does not answer so."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            process = subprocess.Popen(
+                [program, "-h", "-N", "--all", "-O", NODE_FORMAT], stdin=subprocess.DEVNULL, stdout=out, stderr=err
+            )
+        except OSError as error:
+            note(f"sinfo is here and cannot be started: {error.strerror}")
+            return None
+        ends_at = time.monotonic() + SINFO_S
+        while process.poll() is None:
+            if time.monotonic() > ends_at or os.fstat(out.fileno()).st_size > SINFO_MAX:
+                process.kill()
+                process.wait()
+                note(f"sinfo is here and gave no answer of at most {SINFO_MAX >> 20} MiB within {SINFO_S:g} s")
+                return None
+            time.sleep(0.02)
+        out.seek(0)
+        err.seek(0)
+        if process.returncode:
+            first = err.read(4096).decode(errors="replace").strip().splitlines()[:1]
+            note(f"sinfo is here and did not answer: {first[0] if first else f'exit status {process.returncode}'}")
+            return None
+        return out.read(SINFO_MAX).decode(errors="replace")
 
 
 def usual_shared_root() -> str:
@@ -159,7 +217,7 @@ def _destination(word: str, hosts: Hosts) -> dict[str, object]:
 
 
 def _partition(name: str, rows: Sequence[NodeRow], taken: set[str]) -> FoundPartition:
-    made = _free(name if is_node_name(name) else re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip("._-") or "part", taken)
+    made = free(name if is_node_name(name) else re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip("._-") or "part", taken)
     node: dict[str, object] = {"name": made, **({"partition": name} if made != name else {}), "class": "cluster"}
     gpus = Counter[str]()
     for row in rows:
@@ -172,8 +230,8 @@ def _is_gpu(gres: Gres) -> bool:
     return gres.kind == "gpu"
 
 
-def _free(name: str, taken: set[str]) -> str:
-    """A name that no other node has."""
+def free(name: str, taken: set[str]) -> str:
+    """A name that no other node has, which is taken then."""
     made, number = name, 2
     while made in taken:
         made, number = f"{name}-{number}", number + 1

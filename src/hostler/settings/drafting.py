@@ -64,6 +64,8 @@ class Found(NamedTuple):
     shared_root: str
     """The folder that the nodes of the cluster are supposed to share."""
     ray: FoundRay | None
+    ray_name: str = "ray"
+    """The name of its node."""
 
 
 def draft(found: Found) -> str:
@@ -100,7 +102,7 @@ def _lines(found: Found) -> Iterator[str]:
         yield f"  - {flow(host.node)}"
     yield from _others(found)
     yield from _slurm(found)
-    yield from _ray(found.ray)
+    yield from _ray(found.ray, found.ray_name)
 
 
 def _here(here: FoundHere) -> Iterator[str]:
@@ -142,13 +144,13 @@ def _slurm(found: Found) -> Iterator[str]:
         yield f"  - {flow(partition.node)}"
 
 
-def _ray(ray: FoundRay | None) -> Iterator[str]:
+def _ray(ray: FoundRay | None, name: str) -> Iterator[str]:
     if ray is None:
         return
     version = f" (Ray {comment(ray.version)})" if ray.version else ""
     yield ""
     yield f"  # The Ray cluster at {comment(ray.address)}{version}. docs/guides/ray.md has what a share of it can be"
-    share = flow({"name": "ray", "backend": "ray", "ray": {"address": ray.address, "cpus": 1}})
+    share = flow({"name": name, "backend": "ray", "ray": {"address": ray.address, "cpus": 1}})
     if ray.is_here:
         yield "  # It is on this machine and shares its devices with the node `here`: use one of them, or divide the"
         yield "  # devices."

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pathspec import GitIgnoreSpec
+from pathspec import GitIgnoreSpec, Pattern, RegexPattern
 
 from hostler.agent.patterns import BUILD_FOLDERS
 from hostler.model.errors import FilesError
@@ -23,9 +23,19 @@ GITIGNORE = ".gitignore"
 BUILD = (*(f"{name}/" for name in BUILD_FOLDERS), "*.pyc", "*.egg-info/", ".DS_Store")
 BUILD_REASON = "usual build folders"
 LINK_REASON = "links to folders, which are not followed"
-SECRETS = (".ssh/", ".gnupg/", ".aws/", ".netrc", ".env", ".kube/", ".docker/")
+SECRETS = (
+    *(".ssh/", ".gnupg/", ".aws/", ".kube/", ".docker/", ".netrc", ".env", ".git-credentials", ".pypirc"),
+    *("id_rsa", "id_ecdsa", "id_ed25519"),
+)
+FOLDER = "ps_d"
+"""The group of a pattern's regular expression, as pathspec makes it, that ends a folder's name."""
 MEASURED_MAX = 50_000
 """Entries of left-out folders whose sizes are added up; beyond that a size is a lower bound."""
+
+
+STATE_REASON = "state directories of controllers"
+STATE_FILES = ("token", "session.key", "journal.sqlite")
+"""Files by which the state directory of a controller is known: all of them are in it."""
 
 
 class LeftOut(NamedTuple):
@@ -83,11 +93,11 @@ class _Walk:
 
     def __init__(self, folder: Path, skip: Path | None) -> None:
         self._folder = folder
-        self._skip = None if skip is None or not skip.is_relative_to(folder) else str(skip.relative_to(folder)) + "/"
+        own, theirs = folder.resolve(), None if skip is None else skip.resolve()
+        self._skip = None if theirs is None or not theirs.is_relative_to(own) else f"{theirs.relative_to(own)}/"
         self.left_out: list[LeftOut] = []
         self._measured = 0
-        own = folder / HOSTLERIGNORE
-        self._file = HOSTLERIGNORE if own.is_file() else GITIGNORE
+        self._file = HOSTLERIGNORE if (folder / HOSTLERIGNORE).is_file() else GITIGNORE
 
     def files(self) -> Iterator[str]:
         """The files that are taken, in order of their paths within each folder."""
@@ -105,6 +115,9 @@ class _Walk:
             if entry.is_dir(follow_symlinks=False):
                 path += "/"
                 if path == self._skip:
+                    continue
+                if _is_state(self._folder / path):
+                    self.left_out.append(LeftOut(path, STATE_REASON, 0))
                     continue
                 reason = _reason(path, rules)
                 if reason is None:
@@ -150,13 +163,33 @@ class _Walk:
         return size
 
 
+def _is_state(folder: Path) -> bool:
+    """Whether a folder is the state directory of some controller, with its token and its journal."""
+    return all((folder / name).exists() for name in STATE_FILES)
+
+
 def _reason(path: str, rules: Sequence[_Rules]) -> str | None:
     """What leaves a path out; `None`: it is taken. The rules deepest in the tree that say something count."""
     for each in reversed(rules):
-        found = each.spec.check_file(path.removeprefix(each.base))
-        if found.include is not None:
-            return each.reasons[found.index or 0] if found.include else None
+        own = path.removeprefix(each.base)
+        for number, pattern in reversed([*enumerate(each.spec.patterns)]):
+            if pattern.include is not None and _matches(pattern, own):
+                return each.reasons[number] if pattern.include else None
     return None
+
+
+def _matches(pattern: Pattern, path: str) -> bool:
+    """Whether a pattern matches a path itself, and not only a folder above it.
+
+    What is below a folder that is left out is never looked at; what is below one that is taken back (`!data/`) is not
+    taken back with it, as with git.
+    """
+    if not isinstance(pattern, RegexPattern) or pattern.regex is None:
+        return False
+    found = pattern.regex.finditer(path)
+    if FOLDER not in pattern.regex.groupindex:
+        return any(True for _ in found)
+    return any(each.end() == len(path) for each in found)
 
 
 def _is_kind(entry: os.DirEntry[str], kind: Callable[[os.DirEntry[str]], bool]) -> bool:
