@@ -6,6 +6,7 @@ import base64
 import json
 import math
 import pickle
+import sys
 import traceback
 from typing import Any
 
@@ -195,6 +196,80 @@ def test_a_trusted_exception_is_the_very_object() -> None:
     back = error_of(OwnError({1, 2}), trust=True)
     assert (type(back), back.args) == (OwnError, ({1, 2},))
     assert type(error_of(SystemExit(3), trust=True)) is RemoteError
+
+
+class TwoArguments(Exception):
+    """An exception whose pickle cannot be read: its base was given one argument, its class takes two."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first)
+        self.second = second
+
+
+class ExitsWhenRead(Exception):
+    """An exception whose pickle ends the process that reads it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return sys.exit, (3,)
+
+
+@pytest.mark.parametrize("error", [TwoArguments("the reason", "more"), ExitsWhenRead("the reason")])
+def test_a_trusted_exception_that_cannot_be_unpickled_is_told_as_without_trust(error: Exception) -> None:
+    back = error_of(error, trust=True)
+    assert type(back) is RemoteError
+    assert str(back).endswith(f"{type(error).__name__}: the reason")
+    shown = "".join(traceback.format_exception(back))
+    assert "raise error" in shown
+    assert "cannot be unpickled here" in shown
+
+
+def test_a_built_in_exception_that_cannot_be_unpickled_stays_built_in() -> None:
+    told = {**ERROR, "pickle": base64.b64encode(b"no pickle").decode()}
+    back = outcome({"error": told}, trust=True).error
+    assert (type(back), str(back)) == (ValueError, "t")
+
+
+def test_a_trusted_result_that_ends_who_reads_it_is_an_error_of_its_call() -> None:
+    data = base64.b64encode(pickle.dumps(ExitsWhenRead())).decode()
+    assert isinstance(outcome({"pickle": data}, trust=True).error, ResultError)
+
+
+class RaisesColour:
+    """Raises a `Colour` where it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return raise_colour, ()
+
+
+class Colour(Exception):
+    """An exception that is shown with control characters."""
+
+    def __repr__(self) -> str:
+        return "\x1b[2J"
+
+
+def raise_colour() -> None:
+    raise Colour
+
+
+def test_messages_on_pickles_have_no_control_characters() -> None:
+    data = base64.b64encode(pickle.dumps(RaisesColour())).decode()
+    error = outcome({"pickle": data}, trust=True).error
+    assert isinstance(error, ResultError)
+    assert "\x1b" not in str(error)
+    noted = outcome({"error": {**ERROR, "pickle": data}}, trust=True).error
+    assert "\x1b" not in "".join(traceback.format_exception(noted))
+
+
+def test_a_result_that_is_too_large_has_the_advice_for_its_size_alone() -> None:
+    for trust in (False, True):
+        with pytest.raises(worker.Unfit) as caught:
+            worker.returned(1, "x" * worker.RESULT_BYTES, trust, pickle.dumps)
+        error = outcome({"unfit": str(caught.value)}, trust=trust).error
+        assert str(error).endswith("Save it to a file or a store, and return its path")
+    with pytest.raises(worker.Unfit) as caught:
+        worker.returned(1, {1}, False, pickle.dumps)
+    assert str(outcome({"unfit": str(caught.value)}, trust=False).error).endswith("trust=True")
 
 
 def test_a_dead_worker_has_an_error_of_its_own_without_control_characters() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import json
 import os
@@ -19,10 +20,21 @@ import pytest
 
 from hostler.client import call_batches, executor as module
 from hostler.client.call_batches import FOLDER, RECORD
-from hostler.client.calls import Answer, Told
+from hostler.client.calls import Answer, Ask, Submitted, Told
 from hostler.client.executor import AsyncExecutor, Executor
+from hostler.client.jobs import HostlerWarning
 from hostler.client.plain import Client
-from hostler.model.errors import CallFailed, ControllerAbsent, LinkLost, ResultError, UsageError
+from hostler.model.errors import (
+    CallFailed,
+    ControllerAbsent,
+    FilesChanged,
+    HostlerError,
+    LinkLost,
+    LinkRefused,
+    ResultError,
+    StandsBy,
+    UsageError,
+)
 from hostler.snapshots.folder import FolderSnapshot
 from hostler.workloads.calls import worker
 from tests.patience import PATIENCE_S
@@ -45,6 +57,8 @@ class Played(Client):
         self.cancelled: list[str] = []
         self.troubles: Iterator[Exception | None] = iter(())
         self.pages: list[int] = []
+        self.notes: Callable[[str], Sequence[Mapping[str, Any]]] = lambda job: ()
+        self._home = None
 
     def _meet_trouble(self) -> None:
         error = next(self.troubles, None)
@@ -66,7 +80,11 @@ class Played(Client):
         self.calls[snapshot.digest] = made
         return snapshot.digest
 
-    def submit_jobs(self, specs: Sequence[Mapping[str, Any]], *_: Any, **__: Any) -> tuple[str, ...]:  # type: ignore[override]
+    def status(self) -> Any:
+        self._meet_trouble()
+        return {}
+
+    def submit_jobs(self, specs: Sequence[Mapping[str, Any]], *_: Any, **__: Any) -> Submitted:
         self._meet_trouble()
         known = {spec["key"]: at for at, spec in enumerate(self.specs)}
         (spec,) = specs
@@ -76,11 +94,11 @@ class Played(Client):
             self.specs.append(dict(spec))
             self.states[f"j{at}"] = ("running", None)
         self._meet_trouble()
-        return (f"j{at}",)
+        return Submitted([f"j{at}"], self.notes(f"j{at}"))
 
     def _do(self, steps: Answer[Any]) -> Any:
         ask = next(steps)
-        assert not isinstance(ask, float)
+        assert isinstance(ask, Ask)
         self._meet_trouble()
         target = urlsplit(ask.target)
         query = {name: int(value) for name, (value,) in parse_qs(target.query).items()}
@@ -223,7 +241,7 @@ def test_at_most_max_workers_calls_are_out(played: Played) -> None:
 
 
 def test_a_controller_that_is_away_is_waited_for_and_the_batch_is_one_job(played: Played) -> None:
-    away = [LinkLost("cut"), ControllerAbsent("gone"), None, LinkLost("cut"), None, LinkLost("cut"), None, None]
+    away = [None, LinkLost("cut"), ControllerAbsent("gone"), None, LinkLost("cut"), None, LinkLost("cut"), None, None]
     played.troubles = iter([*away, LinkLost("cut"), ControllerAbsent("gone")])
     with Executor(played) as executor:
         assert executor.submit(double, 4).result(PATIENCE_S) == 8
@@ -231,9 +249,102 @@ def test_a_controller_that_is_away_is_waited_for_and_the_batch_is_one_job(played
 
 
 def test_a_controller_that_stays_away_is_the_exception(played: Played) -> None:
-    played.troubles = itertools.repeat(ControllerAbsent("gone"))
     with Executor(played, away_s=0.01) as executor:
+        assert executor.submit(double, 4).result(PATIENCE_S) == 8
+        played.troubles = itertools.repeat(ControllerAbsent("gone"))
         assert isinstance(executor.submit(double, 4).exception(PATIENCE_S), ControllerAbsent)
+
+
+@pytest.mark.parametrize("error", [ControllerAbsent("gone"), LinkLost("cut"), LinkRefused("no controller")])
+def test_a_controller_that_never_answered_is_not_waited_for(played: Played, error: HostlerError) -> None:
+    played.troubles = iter([error, error])
+    with Executor(played) as executor:
+        assert executor.submit(double, 1).exception(PATIENCE_S) is error
+        played.troubles = iter(())
+        assert executor.submit(double, 4).result(PATIENCE_S) == 8
+
+
+def test_no_files_are_sent_to_a_controller_that_never_answered(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sending tries for half a minute; it must not even begin."""
+    monkeypatch.setattr(played, "status", partial(_raise, ControllerAbsent("gone")))
+    monkeypatch.setattr(played, "send_snapshot", lambda _: pytest.fail("sent"))
+    with Executor(played) as executor:
+        assert isinstance(executor.submit(double, 4).exception(PATIENCE_S), ControllerAbsent)
+
+
+def test_an_executor_without_a_client_does_not_wait_for_a_controller(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("HOSTLER_URL", raising=False)
+    monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path))
+    with Executor() as executor:
+        assert isinstance(executor.submit(double, 4).exception(PATIENCE_S), ControllerAbsent)
+
+
+def test_a_controller_that_stands_by_is_waited_for(played: Played) -> None:
+    played.troubles = iter([StandsBy("another one leads"), ControllerAbsent("gone"), StandsBy("another one leads")])
+    with Executor(played) as executor:
+        assert executor.submit(double, 4).result(PATIENCE_S) == 8
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def a_note(why: str, job: str, *, fits: bool = False) -> Json:
+    return {"job": job, "count": 1, "fits": fits, "why": why}
+
+
+def test_a_batch_that_no_device_can_take_is_a_warning_once_for_each_reason(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned: list[str] = []
+    kinds: set[object] = set()
+
+    def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:
+        warned.append(message)
+        kinds.add(category)
+
+    monkeypatch.setattr("warnings.warn", warn)
+    whys = ["no node has a GPU", "no node has a GPU", "node1 is drained"]
+    played.notes = lambda job: [a_note(whys[int(job[1:])], job)]
+    with Executor(played) as executor:
+        for _ in whys:
+            executor.submit(double, 1).result(PATIENCE_S)
+    assert warned == ["j0 fits on no device: no node has a GPU", "j2 fits on no device: node1 is drained"]
+    assert kinds == {HostlerWarning}
+
+
+def test_a_warning_that_is_made_an_error_ends_its_batch(played: Played) -> None:
+    played.gate.clear()
+    played.notes = lambda job: [a_note("no node has a GPU", job)]
+    with Executor(played) as executor:  # pytest makes errors of warnings
+        assert isinstance(executor.submit(double, 1).exception(PATIENCE_S), HostlerWarning)
+        assert played.cancelled == ["j0"]
+        played.gate.set()
+        assert executor.submit(double, 4).result(PATIENCE_S) == 8
+
+
+@pytest.mark.parametrize("ends", ["value", "exception", "refused", "cancelled"])
+def test_a_callback_that_ends_an_interpreter_ends_no_executor(
+    played: Played, ends: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    executor = Executor(played)
+    played.gate.clear()
+    if ends == "refused":
+        played.troubles = iter([None, UsageError("no such resource")])
+    with executor._changed:  # nothing is sent before the callback is there
+        future = executor.submit(*((int, "x") if ends == "exception" else (double, 1)))
+        future.add_done_callback(lambda _: _raise(SystemExit(3)))
+    if ends == "cancelled":
+        executor.shutdown(cancel_futures=True)
+        assert future.done()
+    else:
+        played.gate.set()
+        futures.wait([future], PATIENCE_S)
+        assert executor.submit(double, 4).result(PATIENCE_S) == 8
+        executor.shutdown()
+    assert "SystemExit: 3" in caplog.text
 
 
 def test_a_refused_batch_is_the_exception_of_all_its_calls(played: Played) -> None:
@@ -391,6 +502,86 @@ def test_options_become_resources(played: Played, options: Json, resources: Json
 def test_options_that_contradict_each_other_are_refused(played: Played, options: Json) -> None:
     with pytest.raises(UsageError):
         Executor(played, **options)
+
+
+@pytest.mark.parametrize("count", [0, -1, True, "3", 2.0, 1.5])
+def test_max_workers_is_a_whole_number(played: Played, count: Any) -> None:
+    with pytest.raises(UsageError, match="max_workers"):
+        Executor(played, max_workers=count)
+
+
+def paths_of(snapshot: FolderSnapshot) -> list[str]:
+    return [file.path for file in snapshot.manifest.files if not file.path.startswith(f"{FOLDER}/")]
+
+
+@pytest.mark.parametrize("by", ["itself", "link"])
+def test_the_state_directory_of_the_controller_is_not_sent(played: Played, tmp_path: Path, by: str) -> None:
+    project = tmp_path / "project"
+    state = project / "state"
+    state.mkdir(parents=True)
+    for path in (state / "token", state / "journal.db", project / "mine.py"):
+        path.write_text("x")
+    (tmp_path / "link").symlink_to(project)
+    played._home = state if by == "itself" else tmp_path / "link" / "state"
+    with Executor(played, cwd=project) as executor:
+        executor.submit(double, 1).result(PATIENCE_S)
+    assert paths_of(played.sent[0]) == ["mine.py"]
+
+
+def test_the_state_directory_itself_cannot_be_the_folder(played: Played, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("x")
+    played._home = tmp_path
+    with Executor(played, cwd=tmp_path) as executor:
+        error = executor.submit(double, 1).exception(PATIENCE_S)
+    assert isinstance(error, UsageError)
+    assert played.sent == []
+
+
+async def test_an_async_executor_knows_the_state_directory_of_its_client(tmp_path: Path) -> None:
+    from hostler.client.awaited import AsyncClient
+
+    async with AsyncClient.from_state_dir(tmp_path) as client:
+        plain = AsyncExecutor(client)._executor._client
+    assert plain is not None
+    assert plain._home == tmp_path
+
+
+class Changing(Played):
+    """A controller that lacks the project's file, which changes while it is sent, so many times."""
+
+    def __init__(self, path: Path, changes: int, error: Exception) -> None:
+        super().__init__()
+        self.path, self.changes, self.error = path, changes, error
+
+    def send_snapshot(self, snapshot: FolderSnapshot, sent: Any = None) -> str:
+        if self.changes:
+            self.changes -= 1
+            self.path.write_text(f"VALUE = {self.changes}")
+            raise self.error
+        return super().send_snapshot(snapshot, sent)
+
+
+@pytest.mark.parametrize("error", [FilesChanged("mine.py changed"), FileNotFoundError(2, "gone", "other.py")])
+def test_a_folder_that_changes_while_it_is_sent_is_read_again(tmp_path: Path, error: Exception) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("VALUE = 9")
+    changing = Changing(path, 3, error)
+    with Executor(changing, cwd=tmp_path) as executor:
+        assert executor.submit(double, 1).result(PATIENCE_S) == 2
+        (found,) = [file for file in changing.sent[0].manifest.files if file.path == "mine.py"]
+        assert found.sha256 == hashlib.sha256(b"VALUE = 0").hexdigest()
+        changing.changes = 1  # of a folder that was sent before, and that the controller has no more
+        assert executor.submit(double, 2).result(PATIENCE_S) == 4
+
+
+def test_a_folder_that_changes_without_end_fails_its_batch_alone(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("VALUE = 9")
+    changing = Changing(path, 4, FilesChanged("mine.py changed"))
+    with Executor(changing, cwd=tmp_path) as executor:
+        assert isinstance(executor.submit(double, 1).exception(PATIENCE_S), FilesChanged)
+        assert executor.submit(double, 1).result(PATIENCE_S) == 2
+    assert len(changing.sent) == 1
 
 
 def test_the_files_of_a_folder_travel_with_the_calls(played: Played, tmp_path: Path) -> None:

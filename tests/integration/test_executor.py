@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import ExitStack
@@ -20,8 +21,11 @@ from typing import Any
 import cloudpickle
 import pytest
 
+from hostler.client.calls import RECONNECT_S
 from hostler.client.executor import AsyncExecutor, Executor
-from hostler.model.errors import CallFailed, RemoteError, ResultError, WorkerDied
+from hostler.client.jobs import HostlerWarning
+from hostler.client.plain import Client
+from hostler.model.errors import CallFailed, ControllerAbsent, RemoteError, ResultError, WorkerDied
 from tests.integration.conftest import START_S, Fleet, a_fleet, until
 from tests.integration.test_snapshots import by_dial_in, over_ssh
 from tests.patience import PATIENCE_S
@@ -140,6 +144,54 @@ def test_the_files_of_a_folder_can_be_imported_and_read(two_slots: Fleet, tmp_pa
     with Executor(two_slots.client) as executor:
         error = executor.submit(lambda: __import__("of_mine")).exception(PATIENCE_S)
     assert isinstance(error, ModuleNotFoundError)
+
+
+def test_the_state_directory_is_not_sent_with_the_folder_that_has_it(two_slots: Fleet) -> None:
+    folder = two_slots.state.parent
+    (folder / "of_mine.txt").touch()
+    with Executor(two_slots.client, cwd=folder) as executor:
+        found = executor.submit(os.listdir).result(PATIENCE_S)
+    assert "of_mine.txt" in found
+    assert two_slots.state.name not in found
+
+
+class TwoArguments(Exception):
+    """An exception whose pickle cannot be read."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first)
+        self.second = second
+
+
+def fail_with_two(text: str) -> None:
+    raise TwoArguments(text, "more")
+
+
+def test_a_trusted_exception_that_cannot_be_unpickled_says_what_happened(two_slots: Fleet) -> None:
+    with Executor(two_slots.client, trust=True) as trusting:
+        error = trusting.submit(fail_with_two, "the reason").exception(PATIENCE_S)
+    assert type(error) is RemoteError
+    assert str(error).endswith("TwoArguments: the reason")
+    assert "raise TwoArguments(text" in str(error.__cause__)
+
+
+def test_a_batch_that_no_device_can_take_is_a_warning(two_slots: Fleet) -> None:
+    executor = Executor(two_slots.client, resources={"nodes": ["nowhere"]})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        future = executor.submit(double, 1)
+        until(lambda: caught or future.done(), "the warning")
+        executor.shutdown(cancel_futures=True)
+    assert [each.category for each in caught] == [HostlerWarning]
+    assert "fits on no device" in str(caught[0].message)
+    assert future.done()
+
+
+def test_nobody_is_waited_for_where_no_controller_ever_was(tmp_path: Path) -> None:
+    with Executor(Client.from_state_dir(tmp_path)) as executor:
+        begun = time.monotonic()
+        assert isinstance(executor.submit(double, 1).exception(PATIENCE_S), ControllerAbsent)
+        assert time.monotonic() - begun < sum(RECONNECT_S)
 
 
 def test_a_map_with_a_buffer_reads_on_as_its_values_are_read(executor: Executor) -> None:

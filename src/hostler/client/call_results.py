@@ -16,6 +16,10 @@ from hostler.model.errors import CallFailed, RemoteError, ResultError, WorkerDie
 KINDS = "biufcmMSU"
 """Of the dtypes of arrays; others hold objects, or bytes without a meaning of their own."""
 DTYPE_LENGTH = 32
+TOO_LARGE = "it takes "
+"""How the worker begins what it says of a result with too many bytes,"""
+OTHER_TYPES = ". Return JSON values or arrays, or make the Executor with trust=True"
+"""and its advice for results of other types, which makes none smaller."""
 REMEDY = "Install it there, or make the Executor with `cwd`, the folder that has it"
 
 
@@ -46,7 +50,7 @@ def outcome(hit: Mapping[str, Any], *, trust: bool) -> Outcome:
     except _Raised as raised:
         return Outcome(None, raised.error)
     except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
-        return Outcome(None, ResultError(f"the result cannot be read: {error!r:.200}. Look at the node's worker"))
+        return Outcome(None, ResultError(f"the result cannot be read: {_shown(error)}. Look at the node's worker"))
 
 
 class _Raised(Exception):
@@ -66,7 +70,7 @@ def _value(hit: Mapping[str, Any], trust: bool) -> Any:
     if "died" in hit:
         raise WorkerDied(f"the call has no result: {printable(hit['died'])}. Its log is on the node")
     if "unfit" in hit:
-        raise ResultError(f"the result cannot be sent: {printable(hit['unfit'])}")
+        raise ResultError(f"the result cannot be sent: {_unfit(printable(hit['unfit']))}")
     if "unloadable" in hit:
         error = RemoteError(f"the call cannot be loaded on the node: {printable(hit['unloadable'])}. {REMEDY}")
         error.__cause__ = RemoteTraceback(printable(hit.get("traceback", "")))
@@ -74,21 +78,41 @@ def _value(hit: Mapping[str, Any], trust: bool) -> Any:
     raise ResultError("the result has none of the known forms")
 
 
+def _unfit(why: str) -> str:
+    return why.removesuffix(OTHER_TYPES) if why.startswith(TOO_LARGE) else why
+
+
 def _unpickled(text: str) -> Any:
     try:
         return pickle.loads(base64.b64decode(text, validate=True))  # noqa: S301 - its owner trusts the nodes
-    except Exception as error:
-        raise ResultError(f"the result cannot be unpickled here: {error!r:.200}") from error
+    except BaseException as error:  # what ends an interpreter would end the thread that reads
+        raise ResultError(f"the result cannot be unpickled here: {_shown(error)}") from error
+
+
+def _shown(error: BaseException) -> str:
+    """An exception for a message, whatever its class does where it is shown."""
+    try:
+        return printable(f"{error!r:.200}")
+    except Exception:  # noqa: BLE001 - the code of any class
+        return type(error).__qualname__
 
 
 def _error(told: Mapping[str, Any], trust: bool) -> BaseException:
-    error: BaseException | None = None
+    found: Any = None
+    unread: ResultError | None = None
     if trust and "pickle" in told:
-        found = _unpickled(told["pickle"])
-        # What ends an interpreter ended only the call.
-        error = found if isinstance(found, Exception) and not isinstance(found, StopIteration) else None
-    error = error or _built_in(told) or RemoteError(f"{printable(told['type'])}: {printable(told['text'])}")
+        try:
+            found = _unpickled(told["pickle"])
+        except ResultError as caught:
+            unread = caught
+    # What ends an interpreter ended only the call.
+    is_fit = isinstance(found, Exception) and not isinstance(found, StopIteration)
+    error: BaseException | None = found if is_fit else _built_in(told)
+    if error is None:
+        error = RemoteError(f"{printable(told['type'])}: {printable(told['text'])}")
     error.__cause__ = RemoteTraceback(printable(told["traceback"]))
+    if unread is not None:
+        error.add_note(f"This stands for the exception itself: {unread}")
     return error
 
 

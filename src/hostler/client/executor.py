@@ -18,20 +18,31 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import secrets
 import tempfile
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
-from hostler.client.calls import PAGE, Answer, Rows, part, rows
-from hostler.model.errors import CallFailed, ControllerAbsent, HostlerError, LinkLost, StandsBy, UsageError
+from hostler.client.calls import PAGE, Answer, Rows, Submitted, part, rows
+from hostler.model.errors import (
+    CallFailed,
+    ControllerAbsent,
+    FilesChanged,
+    HostlerError,
+    LinkLost,
+    StandsBy,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from hostler.client.awaited import AsyncClient
@@ -68,6 +79,8 @@ SILENCE_S = 120.0
 DEATHS_MAX = 10_000
 """Workers that may die in one batch: what a call does to them is counted by the worker itself."""
 NAME_LENGTH = 200
+LOG = logging.getLogger("concurrent.futures")
+"""Where that package tells of callbacks that raise; without handlers it is standard error."""
 
 
 class _Call(NamedTuple):
@@ -97,8 +110,9 @@ class Executor(futures.Executor):
     `max_workers` calls are out at the same time. `cwd` is a folder whose files are sent along: calls start in a copy of
     it and import from it. `python` is the interpreter on the nodes, by default that of the fleet file; it must be of
     the client's version. With `trust` results and exceptions of any type come back as pickles; without it, JSON values
-    and arrays do, and nothing that a node sends is unpickled. A controller that cannot be reached is waited for
-    `away_s` seconds.
+    and arrays do, and nothing that a node sends is unpickled. A controller that has answered once, and then cannot be
+    reached, is waited for `away_s` seconds. That no device can take a batch as the fleet is now is a warning
+    (`HostlerWarning`), once for each reason.
     """
 
     def __init__(
@@ -119,8 +133,8 @@ class Executor(futures.Executor):
         """Raises `UsageError` for options that contradict each other."""
         self._client = client
         self._resources = {**(resources or {}), **_device(device, gpus)}
-        if max_workers is not None and max_workers < 1:
-            raise UsageError(f"max_workers is {max_workers}; at least 1 is needed")
+        if max_workers is not None and (type(max_workers) is not int or max_workers < 1):
+            raise UsageError(f"max_workers is {max_workers!r:.40}. Give a whole number, 1 or more")
         self._most = max_workers
         self._cwd = None if cwd is None else Path(cwd)
         self._python = python
@@ -129,6 +143,10 @@ class Executor(futures.Executor):
         self._priority = priority
         self._away_s = away_s
         self._project: FolderSnapshot | None = None
+        """The files of `cwd` as the controller has them."""
+        self._answered = False
+        """Whether a controller ever did."""
+        self._warned = set[tuple[bool, str]]()
         self._dumps: Callable[[Any], bytes] | None = None
         self._changed = threading.Condition()
         """Guards all that follows."""
@@ -268,7 +286,7 @@ class Executor(futures.Executor):
             if calls:
                 self._send(calls)
             for batch in cancelled:
-                self._end(batch)
+                self._end(batch, "its executor was shut down", futures.CancelledError())
             for batch in batches:
                 self._look(batch)
 
@@ -317,29 +335,74 @@ class Executor(futures.Executor):
     def _send(self, calls: list[_Call]) -> None:
         """Send a batch. What fails is the exception of its futures."""
         try:
-            job = self._submitted(calls)
+            submitted = self._submitted(calls)
         except Exception as error:  # noqa: BLE001 - whatever it is, no future may be left without it
             for call in calls:
-                call.future.set_exception(error)
+                _settle(call.future, error=error)
             return
+        (job,) = submitted
+        batch = _Batch(job, {at: call.future for at, call in enumerate(calls)})
         with self._changed:
-            self._batches.append(_Batch(job, {at: call.future for at, call in enumerate(calls)}))
+            self._batches.append(batch)
+        try:
+            self._warn(submitted.notes)
+        except Warning as error:  # a filter makes errors of warnings
+            self._end(batch, "a note on it was an error", error)
 
-    def _submitted(self, calls: list[_Call]) -> str:
-        from hostler.client.call_batches import FOLDER, params_of, snapshot_of, write_batch
+    def _warn(self, notes: Sequence[Mapping[str, Any]]) -> None:
+        """Tell the notes on a batch whose reasons were not told before."""
+        new = [note for note in notes if (note["fits"], note["why"]) not in self._warned]
+        if not new:
+            return
+        from hostler.client.jobs import HostlerWarning
+        from hostler.client.notes import note_texts
 
-        if self._cwd is not None and self._project is None:
-            from hostler.snapshots.folder import take
+        self._warned.update((note["fits"], note["why"]) for note in new)
+        for text in note_texts(new, ()):
+            warnings.warn(text, HostlerWarning, stacklevel=2)
 
-            self._project = take(self._cwd.resolve())
+    def _submitted(self, calls: list[_Call]) -> Submitted:
+        from hostler.client.call_batches import FOLDER, params_of, write_batch
+
         with tempfile.TemporaryDirectory(prefix="hostler-") as folder:
             batch = write_batch(Path(folder) / FOLDER, [call.pickled for call in calls])
             params = params_of(len(calls), self._trust, batch)
-            snapshot = snapshot_of(Path(folder), self._project)
-            self._asked(lambda client: client.send_snapshot(snapshot))
-        spec = self._spec(calls, params, snapshot.digest)
-        (job,) = self._asked(lambda client: client.submit_jobs([spec]))
-        return str(job)
+            snapshot = self._sent(Path(folder))
+        spec = self._spec(calls, params, snapshot)
+        return self._asked(lambda client: client.submit_jobs([spec]))
+
+    def _sent(self, folder: Path) -> str:
+        """Send the files of a batch with those of `cwd`, which are read again where they change meanwhile; returns the
+        digest of the snapshot.
+        """
+        from hostler.client.call_batches import snapshot_of
+        from hostler.client.snapshots import CHANGES_MAX
+
+        for left in range(CHANGES_MAX, -1, -1):
+            project = self._taken() if self._project is None else self._project
+            try:
+                digest = self._asked(partial(_send_snapshot, snapshot_of(folder, project)))
+            except (FilesChanged, FileNotFoundError):
+                self._project = None
+                if not left:
+                    raise
+            else:
+                self._project = project
+                return digest
+        raise AssertionError("unreachable")
+
+    def _taken(self) -> FolderSnapshot | None:
+        """The files of `cwd` as they are now, without the controller's own folder."""
+        if self._cwd is None:
+            return None
+        from hostler.snapshots.folder import take
+
+        folder = self._cwd.resolve()
+        home = self._asked(lambda client: client._home)
+        skip = None if home is None else home.resolve()
+        if folder == skip:
+            raise UsageError(f"{folder} is the controller's own folder, which is not sent. Give another one as cwd")
+        return take(folder, skip=skip)
 
     def _spec(self, calls: list[_Call], params: Mapping[str, Any], snapshot: str) -> Mapping[str, Any]:
         from hostler.client.call_batches import WORKER
@@ -399,10 +462,7 @@ class Executor(futures.Executor):
             if future is None:
                 continue
             value, error = outcome(hit["data"], trust=self._trust)
-            if error is None:
-                future.set_result(value)
-            else:
-                future.set_exception(error)
+            _settle(future, value, error)
 
     def _look_at_job(self, batch: _Batch) -> None:
         batch.asked_at = time.monotonic()
@@ -410,30 +470,42 @@ class Executor(futures.Executor):
         job, sweep = detail["job"], detail["sweep"]
         # Results can be read a moment later than counted.
         if job["state"] in ("failed", "cancelled") and (sweep is None or batch.read >= sweep["hits"]):
-            why = f": {job['why']}" if job["why"] else ""
+            from hostler.client.call_results import printable
+
+            why = f": {printable(job['why'])}" if job["why"] else ""
             raise CallFailed(f"the batch {batch.job} {_ended(job['state'])}{why}")
 
-    def _end(self, batch: _Batch) -> None:
-        """Cancel a batch that is out."""
+    def _end(self, batch: _Batch, why: str, error: BaseException) -> None:
+        """Cancel a batch that is out; its futures get the error."""
         with contextlib.suppress(HostlerError):  # it may be over already
-            self._asked(lambda client: client.cancel(batch.job, "its executor was shut down"))
-        _fail(batch, futures.CancelledError())
+            self._asked(lambda client: client.cancel(batch.job, why))
+        _fail(batch, error)
         with self._changed:
             self._batches.remove(batch)
 
     def _asked(self, question: Callable[[Client], T]) -> T:
-        """The answer of the controller; one that cannot be reached is waited for."""
+        """The answer of the controller; one that has answered before and cannot be reached is waited for."""
         until, rests = time.monotonic() + self._away_s, list(AWAY_RESTS_S)
         while True:
             try:
-                if self._client is None:
-                    self._client = _connected()
-                return question(self._client)
-            except (LinkLost, ControllerAbsent, StandsBy):
+                return question(self._known())
+            except (LinkLost, ControllerAbsent, StandsBy) as error:
+                self._answered = self._answered or isinstance(error, StandsBy)
+                if not self._answered:
+                    raise
                 rest_s = rests.pop(0) if len(rests) > 1 else rests[0]
                 if time.monotonic() + rest_s > until or (self._cancelling and len(rests) == 1):
                     raise
                 time.sleep(rest_s)
+
+    def _known(self) -> Client:
+        """The client, whose controller has answered once: what sends files would try for long."""
+        if self._client is None:
+            self._client = _connected()
+        elif not self._answered:
+            self._client.status()
+        self._answered = True
+        return self._client
 
 
 class AsyncExecutor:
@@ -443,7 +515,7 @@ class AsyncExecutor:
         """The options of `Executor`."""
         from hostler.client.plain import Client
 
-        plain = client if client is None or isinstance(client, Client) else Client(client._locate)
+        plain = client if client is None or isinstance(client, Client) else Client(client._locate, home=client._home)
         self._executor = Executor(plain, **options)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
@@ -505,6 +577,10 @@ def _hits(client: Client, job: str, after: int, limit: int) -> Rows[Any]:
     return client._do(ask())
 
 
+def _send_snapshot(snapshot: FolderSnapshot, client: Client) -> str:
+    return client.send_snapshot(snapshot)
+
+
 def _size(data: Mapping[str, Any]) -> int:
     return sum(len(value) for value in data.values() if isinstance(value, str)) + 100
 
@@ -515,14 +591,34 @@ def _ended(state: str) -> str:
 
 def _fail(batch: _Batch, error: BaseException) -> None:
     for future in batch.waiting.values():
-        future.set_exception(error)
+        _settle(future, error=error)
     batch.waiting.clear()
+
+
+def _settle(future: Future[Any], value: Any = None, error: BaseException | None = None) -> None:
+    """Give a future what its call came to. What a callback of it raises must not end the thread."""
+    with _callbacks(future):
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+
+@contextlib.contextmanager
+def _callbacks(future: Future[Any]) -> Iterator[None]:
+    """Tells what callbacks raise that futures let pass, such as `SystemExit`, as futures tell of other exceptions."""
+    try:
+        yield
+    except BaseException:
+        LOG.exception("exception calling callback for %r", future)
 
 
 def _cancel(calls: deque[_Call]) -> None:
     while calls:
         call = calls.popleft()
-        if call.future.cancel():
+        with _callbacks(call.future):
+            call.future.cancel()
+        if call.future.cancelled():
             call.future.set_running_or_notify_cancel()
 
 
