@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from hostler.client.call_errors import RemoteError, ResultError, WorkerDied
 from hostler.client.call_results import outcome
-from hostler.model.errors import RemoteError, ResultError, WorkerDied
 from hostler.workloads.calls import worker
 
 numpy = pytest.importorskip("numpy")

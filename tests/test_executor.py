@@ -20,18 +20,17 @@ import pytest
 
 from hostler.client import call_batches, executor as module
 from hostler.client.call_batches import FOLDER, RECORD
+from hostler.client.call_errors import CallFailed, ResultError
 from hostler.client.calls import Answer, Ask, Submitted, Told
 from hostler.client.executor import AsyncExecutor, Executor
 from hostler.client.jobs import HostlerWarning
 from hostler.client.plain import Client
 from hostler.model.errors import (
-    CallFailed,
     ControllerAbsent,
     FilesChanged,
     HostlerError,
     LinkLost,
     LinkRefused,
-    ResultError,
     StandsBy,
     UsageError,
 )

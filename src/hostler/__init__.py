@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hostler.client.awaited import AsyncClient
+    from hostler.client.call_errors import CallFailed, RemoteError, ResultError, WorkerDied
     from hostler.client.connecting import connect, connect_async
     from hostler.client.executor import AsyncExecutor, Executor
     from hostler.client.jobs import AsyncGroup, AsyncJob, Group, HostlerWarning, Job, JobFailed
     from hostler.client.plain import Client
     from hostler.client.specs import JobOptions
-    from hostler.model.errors import CallFailed, HostlerError, RemoteError, ResultError, WorkerDied
+    from hostler.model.errors import HostlerError
 
 __version__ = "0.1.0"
 
@@ -49,7 +50,7 @@ _MODULES = {
     "AsyncExecutor": "hostler.client.executor",
     "AsyncGroup": "hostler.client.jobs",
     "AsyncJob": "hostler.client.jobs",
-    "CallFailed": "hostler.model.errors",
+    "CallFailed": "hostler.client.call_errors",
     "Client": "hostler.client.plain",
     "Executor": "hostler.client.executor",
     "Group": "hostler.client.jobs",
@@ -58,9 +59,9 @@ _MODULES = {
     "Job": "hostler.client.jobs",
     "JobOptions": "hostler.client.specs",
     "JobFailed": "hostler.client.jobs",
-    "RemoteError": "hostler.model.errors",
-    "ResultError": "hostler.model.errors",
-    "WorkerDied": "hostler.model.errors",
+    "RemoteError": "hostler.client.call_errors",
+    "ResultError": "hostler.client.call_errors",
+    "WorkerDied": "hostler.client.call_errors",
     "connect": "hostler.client.connecting",
     "connect_async": "hostler.client.connecting",
 }

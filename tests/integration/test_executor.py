@@ -21,11 +21,12 @@ from typing import Any
 import cloudpickle
 import pytest
 
+from hostler.client.call_errors import CallFailed, RemoteError, ResultError, WorkerDied
 from hostler.client.calls import RECONNECT_S
 from hostler.client.executor import AsyncExecutor, Executor
 from hostler.client.jobs import HostlerWarning
 from hostler.client.plain import Client
-from hostler.model.errors import CallFailed, ControllerAbsent, RemoteError, ResultError, WorkerDied
+from hostler.model.errors import ControllerAbsent
 from tests.integration.conftest import START_S, Fleet, a_fleet, until
 from tests.integration.test_snapshots import by_dial_in, over_ssh
 from tests.patience import PATIENCE_S

@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 import psutil
 import pytest
 
-from tests.integration.conftest import Fleet, command, until
+from tests.integration.conftest import Fleet, command, typed, until
 from tests.patience import PATIENCE_S
 
 WAITS = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.02)"
@@ -102,10 +102,10 @@ def test_controller_in_the_background_is_ready_when_the_command_returns(fleet: F
 
 def test_controller_in_the_background_that_cannot_start_prints_why(fleet: Fleet) -> None:
     fleet.file.write_text("nodes: [{name: 'no good'}]\n")
-    said = command("up", "--detach", str(fleet.file), "--state-dir", str(fleet.state))
+    said = typed("up", "--detach", str(fleet.file), "--state-dir", str(fleet.state), cwd=fleet.path)
     assert said.status == 2
     assert "nodes[0].name" in said.out + said.err
-    assert command("up", "--detach", "--until-idle").status == 2
+    assert typed("up", "--detach", "--until-idle", cwd=fleet.path).status == 2
 
 
 def test_down_drains_and_tells_how_many_jobs_are_under_way(fleet: Fleet, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_down_drains_and_tells_how_many_jobs_are_under_way(fleet: Fleet, tmp_pat
     gate = tmp_path / "gate"
     job = fleet.python(WAITS, str(gate))
     fleet.state_of(job, "running")
-    said = command("down", "--state-dir", str(fleet.state))
+    said = typed("down", "--state-dir", str(fleet.state), cwd=tmp_path)
     assert (said.status, said.out) == (
         0,
         "the controller starts nothing more, and ends once nothing runs (1 job under way)\n",
@@ -135,7 +135,7 @@ def test_down_never_signals_a_process_that_is_not_the_controller(fleet: Fleet, t
                     with (state / "lock").open("w") as lock:
                         if held:
                             fcntl.flock(lock, fcntl.LOCK_EX)
-                        said = command("down", "--now", "--state-dir", str(state))
+                        said = typed("down", "--now", "--state-dir", str(state), cwd=tmp_path)
                     assert (said.status, "no controller is running" in said.err) == (3, True), said.err
             assert other.poll() is None
         finally:
@@ -148,6 +148,7 @@ def test_down_never_signals_a_process_that_is_not_the_controller(fleet: Fleet, t
         assert command("down", "--now", "--state-dir", str(state)).status == 0
 
 
+@pytest.mark.services
 def test_controller_in_the_background_imports_nothing_of_the_current_folder(fleet: Fleet, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -175,7 +176,7 @@ def test_state_directory_that_cannot_be_written_is_one_line(tmp_path: Path, obst
     else:
         state.mkdir()
         (state / "up.log").mkdir() if obstacle == "folder" else os.mkfifo(state / "up.log")
-    said = command("up", "--detach", "--state-dir", str(state))
+    said = typed("up", "--detach", "--state-dir", str(state), cwd=tmp_path)
     assert said.status == 1
     assert "Traceback" not in said.err
     assert len(said.err.splitlines()) == 1

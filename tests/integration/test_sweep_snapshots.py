@@ -39,12 +39,14 @@ def trees(fleet: Fleet) -> list[str]:
     return sorted(each.name for each in folders_below(fleet.path) if each.parent.name == "trees")
 
 
-def workers_of(job: str) -> list[psutil.Process]:
-    """The processes that run in the folder of a sweep."""
+def workers_of(site: Site, job: str) -> list[psutil.Process]:
+    """The processes that run in the folder of a sweep of this fleet; other tests have jobs of the same names."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if Path(process.cwd()).name == job and any(word.endswith("search.py") for word in command_line(process)):
+            folder = Path(process.cwd())
+            is_own = folder.name == job and folder.is_relative_to(site.fleet.path)
+            if is_own and any(word.endswith("search.py") for word in command_line(process)):
                 found.append(process)
     return found
 
@@ -82,8 +84,8 @@ def test_worker_starts_again_in_its_folder_while_the_controller_is_away(site: Si
     said = site.hostler("sweep", "away", *words)
     assert said.status == 0, said.err
     job = said.out.strip()
-    until(lambda: len(workers_of(job)) == 1, "its worker")
-    (worker,) = workers_of(job)
+    until(lambda: len(workers_of(site, job)) == 1, "its worker")
+    (worker,) = workers_of(site, job)
     stray = Path(worker.cwd()).with_name("j999")
     edit_search(site.project)
     site.fleet.kill()
@@ -102,7 +104,7 @@ def test_sweep_that_is_retried_has_its_folder_again(site: Site) -> None:
     program.chmod(0o755)
     words = ("--range", "0:30", "--worker", "./search.py", "--param", "pause_s=0.1", "--target-s", "1")
     job = site.hostler("sweep", "again", *words).out.strip()
-    until(lambda: workers_of(job), "its worker")
+    until(lambda: workers_of(site, job), "its worker")
     edit_search(site.project)
     assert site.hostler("cancel", job).status == 0
     site.fleet.state_of(job, "cancelled")

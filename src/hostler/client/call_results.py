@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from hostler.model.errors import CallFailed, RemoteError, ResultError, WorkerDied
+from hostler.client.call_errors import CallFailed, RemoteError, ResultError, WorkerDied
 
 KINDS = "biufcmMSU"
 """Of the dtypes of arrays; others hold objects, or bytes without a meaning of their own."""

@@ -33,9 +33,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
+from hostler.client.call_errors import CallFailed
 from hostler.client.calls import PAGE, Answer, Rows, Submitted, part, rows
 from hostler.model.errors import (
-    CallFailed,
     ControllerAbsent,
     FilesChanged,
     HostlerError,

@@ -15,10 +15,6 @@
     ├── FilesError               a file cannot be sent or fetched as it should be
     │   ├── FilesChanged         a file became another one on its way; another try may do
     │   └── PartlyFetched        some files that a job left stay on its node, which does not fail it
-    ├── CallFailed               a function call of an `Executor` has no result
-    │   ├── RemoteError          the function raised an exception of a class that is not built in
-    │   ├── ResultError          it returned a value that cannot be sent, or that cannot be read here
-    │   └── WorkerDied           its process ended while it ran
     ├── StandsBy                 this controller only stands by, and another one leads
     ├── StoreError               the journal cannot be read or written
     │   ├── StoreBusy            another controller holds the state directory
@@ -94,22 +90,6 @@ class PartlyFetched(FilesError):
     def __init__(self, why: str, files: tuple[Any, ...] = ()) -> None:
         super().__init__(why)
         self.files = files
-
-
-class CallFailed(HostlerError):
-    """A function call of an `Executor` has no result: its batch failed or was cancelled, or it could not be sent."""
-
-
-class RemoteError(CallFailed):
-    """A function raised an exception whose class is not built in; the message begins with the name of the class."""
-
-
-class ResultError(CallFailed):
-    """A function returned a value that cannot be sent, or that cannot be read here."""
-
-
-class WorkerDied(CallFailed):
-    """The process that ran a function ended: a segmentation fault, `os._exit`, no memory left."""
 
 
 class StoreError(HostlerError):

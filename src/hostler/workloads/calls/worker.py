@@ -110,11 +110,12 @@ def returned(at: int, value: Any, trust: bool, dumps: Callable[[Any], bytes]) ->
             raise Unfit("it cannot be pickled: %s" % _text(error)) from None
         return _hit(at, {"pickle": _base64(data)})
     try:
-        return _hit(at, {"value": json.dumps(encode(value), separators=(",", ":"))})
+        text = json.dumps(encode(value), separators=(",", ":"))
     except Unfit as error:
         raise Unfit("%s. Return JSON values or arrays, or make the Executor with trust=True" % error) from None
     except (RecursionError, ValueError) as error:
         raise Unfit("it cannot be written as JSON: %s. Return a flatter value" % _text(error)) from None
+    return _hit(at, {"value": text})
 
 
 def _hit(at: int, fields: Dict[str, Any]) -> bytes:
