@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hostler.agent import probe
 from hostler.backends.slurm.parsing import END, NODE_FIELDS, SEPARATOR
 from hostler.runtime import surveying
 from tests.agent.toolbox import put
@@ -67,7 +68,7 @@ def nodes(file: Path) -> list[dict[str, object]]:
 def test_init_writes_this_machine_and_the_hosts_that_are_named(init: Init, home: Path, tmp_path: Path) -> None:
     said = init("--ssh", "rig-2", "--ssh", "ann@192.0.2.7")
     assert said.status == 0, said.err
-    cpus = len(os.sched_getaffinity(0))
+    cpus = probe.cpus()
     first, blank, *rest = said.out.splitlines()
     assert first == f"fleet.yaml: this machine ({cpus} CPU{'s' * (cpus > 1)}), rig-2 over SSH, ann@192.0.2.7 over SSH"
     assert [blank, *(line.split("#")[0].rstrip() for line in rest)] == [
