@@ -93,7 +93,6 @@ def detached(words: Sequence[str], state_dir: Path) -> int:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    printed = b""
     ends_at = time.monotonic() + READY_S
     while time.monotonic() < ends_at:
         status = process.poll()

@@ -3,7 +3,7 @@
 ::
 
     client = hostler.connect()
-    job = client.submit(["python", "train.py"], gpus=1)
+    job = client.submit(["python", "train.py"])
     print(job.result())
     for entry in client.events(after=0):
         print(entry["seq"], entry["event"]["kind"])

@@ -102,7 +102,8 @@ class AsyncClient(Operations):
         `{lr}` in the command, `env`, `name` and `outputs` becomes the value, and `max_running` and `max_failures` limit
         it. Returns the group.
 
-        Notes, as that a job fits on no device now, are warnings (`HostlerWarning`); with `strict=True` they are errors.
+        Notes, such as that a job fits on no device now, are warnings (`HostlerWarning`); with `strict=True` they are
+        errors.
         """
         from hostler.client import submission  # no other operation needs what it imports
         from hostler.client.jobs import AsyncGroup, AsyncJob, HostlerWarning

@@ -16,10 +16,6 @@ from hostler.client.call_errors import CallFailed, RemoteError, ResultError, Wor
 KINDS = "biufcmMSU"
 """Of the dtypes of arrays; others hold objects, or bytes without a meaning of their own."""
 DTYPE_LENGTH = 32
-TOO_LARGE = "it takes "
-"""How the worker begins what it says of a result with too many bytes,"""
-OTHER_TYPES = ". Return JSON values or arrays, or make the Executor with trust=True"
-"""and its advice for results of other types, which makes none smaller."""
 REMEDY = "Install it there, or make the Executor with `cwd`, the folder that has it"
 
 
@@ -70,16 +66,12 @@ def _value(hit: Mapping[str, Any], trust: bool) -> Any:
     if "died" in hit:
         raise WorkerDied(f"the call has no result: {printable(hit['died'])}. Its log is on the node")
     if "unfit" in hit:
-        raise ResultError(f"the result cannot be sent: {_unfit(printable(hit['unfit']))}")
+        raise ResultError(f"the result cannot be sent: {printable(hit['unfit'])}")
     if "unloadable" in hit:
         error = RemoteError(f"the call cannot be loaded on the node: {printable(hit['unloadable'])}. {REMEDY}")
         error.__cause__ = RemoteTraceback(printable(hit.get("traceback", "")))
         raise error
     raise ResultError("the result has none of the known forms")
-
-
-def _unfit(why: str) -> str:
-    return why.removesuffix(OTHER_TYPES) if why.startswith(TOO_LARGE) else why
 
 
 def _unpickled(text: str) -> Any:

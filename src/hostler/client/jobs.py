@@ -13,7 +13,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,7 @@ PRINTING = frozenset({"exit", "signal", "timeout", "memory", "result"})
 
 
 class HostlerWarning(UserWarning):
-    """A note on a submitted job, as that it fits on no device now; or a controller that does not answer."""
+    """A note on a submitted job, such as that it fits on no device now; or a controller that does not answer."""
 
 
 class JobFailed(HostlerError):
@@ -63,13 +63,13 @@ class JobFailed(HostlerError):
 
 
 class _Handle:
-    """What names something at a controller, and the last that was heard of it."""
+    """A job or a job group at a controller, with the last answer about it."""
 
     def __init__(self, client: Driver, view: View, notes: Sequence[str] = ()) -> None:
         self._client = client
         self._view = view
         self.notes = tuple(notes)
-        """What was said of it at its submission, as that it fits on no device."""
+        """The notes on its submission, such as that it fits on no device."""
 
     @property
     def id(self) -> str:
@@ -93,7 +93,7 @@ class _Handle:
 
     @property
     def view(self) -> View:
-        """All that was last heard of it (`shapes.JobView`, `shapes.GroupView`)."""
+        """The last answer about it (`shapes.JobView`, `shapes.GroupView`)."""
         return self._view
 
     def __eq__(self, other: object) -> bool:
@@ -467,7 +467,9 @@ class _Following:
         self.is_over = False
 
 
-def _until(handle: _Handle, is_over: Any, look: Any, timeout_s: float | None) -> Answer[None]:
+def _until(
+    handle: _Handle, is_over: Callable[[], bool], look: Callable[[], Answer[None]], timeout_s: float | None
+) -> Answer[None]:
     """Ask again and again until something has ended."""
     if timeout_s is not None and not timeout_s >= 0:
         raise UsageError(f"timeout_s is {timeout_s!r}. Give a number of seconds, 0 or more")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from hostler.model.errors import HostlerError
 from hostler.model.work import JobState
 from hostler.runtime.controller import Controller
 from hostler.runtime.report import Reporter
@@ -50,13 +51,19 @@ class Introduction:
         up = {node.name for node in self._controller.nodes() if node.link == "up"}
         counts = {"running": 0, "ended": 0, "lost": 0, "unknown": 0}
         for name, attempt in self._held.items():
-            job = (await self._controller.having(name)).job().job
-            if job.state in UNDER_WAY and job.attempt == attempt:
-                known = job.device is None or job.device.rpartition("/")[0] in up
-                counts["running" if known else "unknown"] += 1
-            else:
-                counts["lost" if await self._is_lost(name, attempt) else "ended"] += 1
+            try:
+                counts[await self._fate(name, attempt, up)] += 1
+            except HostlerError:  # as on a full disk, whose notice follows
+                counts["unknown"] += 1
         return Adopted(**counts)
+
+    async def _fate(self, name: str, attempt: str, up: Collection[str]) -> str:
+        """What became of an attempt, as a field of `Adopted`. Raises `HostlerError` where that cannot be read."""
+        job = (await self._controller.having(name)).job().job
+        if job.state in UNDER_WAY and job.attempt == attempt:
+            known = job.device is None or job.device.rpartition("/")[0] in up
+            return "running" if known else "unknown"
+        return "lost" if await self._is_lost(name, attempt) else "ended"
 
     async def _is_lost(self, job: str, attempt: str) -> bool:
         events = [entry.event for entry in await self._controller.story(job)]
