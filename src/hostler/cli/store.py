@@ -6,10 +6,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from hostler import __version__
 from hostler.cli.common import Json, OwnStateDir, directory
+from hostler.cli.declarations import Option
 from hostler.cli.show import Column, plural, quantity, say, say_json, table
 
 if TYPE_CHECKING:
@@ -17,19 +16,14 @@ if TYPE_CHECKING:
     from hostler.store.leading import Leader
     from hostler.store.moving import Moved
 
-commands = typer.Typer()
-store = typer.Typer()
-commands.add_typer(store, name="store", help="Show where the journal is; take it to another database.")
 
 SQLITE = "sqlite"
 TABLES = (Column("TABLE"), Column("ROWS", right=True), Column("SHA-256", yields=True))
 
 
-@store.command()
 def show(as_json: Json = False, state_dir: OwnStateDir = None) -> None:
     """Show which database has the journal, its newest entry, what is packed of it, and who leads.
 
-    \b
     Example:
       hostler store show
     """
@@ -91,9 +85,8 @@ def _led(leader: Leader) -> str:
     return f"controller {leader.epoch} began last ({leader.holder}{f', {leader.url}' if leader.url else ''})"
 
 
-@store.command()
 def migrate(
-    to: Annotated[str, typer.Option("--to", metavar="ADDRESS", help="postgresql+psycopg://USER@HOST/NAME, or sqlite.")],
+    to: Annotated[str, Option("--to", metavar="ADDRESS", help="postgresql+psycopg://USER@HOST/NAME, or sqlite.")],
     as_json: Json = False,
     state_dir: OwnStateDir = None,
 ) -> None:
@@ -101,7 +94,6 @@ def migrate(
 
     No controller may run meanwhile: one that does is fenced and ends. What was there stays, set aside.
 
-    \b
     Example:
       hostler store migrate --to postgresql+psycopg://hostler@db/hostler?sslmode=verify-full
       hostler store migrate --to sqlite
