@@ -105,8 +105,8 @@ def audit(
     ENTRY is its place in the journal; what followed at once stands right before it (`hostler events`).
 
     Example:
-      hostler audit
-      hostler audit --who ci --json | jq '.[].what'
+      hostler token audit
+      hostler token audit --who ci --json | jq '.[].what'
     """
     told = client(state_dir).audit()
     found = list(islice((each for each in told if who is None or each["who"] == who), limit))

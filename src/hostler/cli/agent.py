@@ -20,7 +20,7 @@ def build(
     """Write the agent as one file, which any Python from 3.8 on runs.
 
     Example:
-      hostler agent build agent.pyz
+      hostler node agent agent.pyz
     """
     digest = _built(out)
     if as_json:
@@ -41,11 +41,11 @@ def connect(
 ) -> None:
     """Call a controller that cannot connect to this machine, and serve it, for ever.
 
-    The same as `python3 agent.pyz dial`, on a machine that has Hostler. `hostler nodes invite`, where the controller
+    The same as `python3 agent.pyz dial`, on a machine that has Hostler. `hostler node invite`, where the controller
     is, shows what to give. Exit status: 3 another one has DIR, 5 refused, 6 who answers is not the controller.
 
     Example:
-      hostler agent connect --dir ~/.hostler/rig-1 --to hub:8767 --node rig-1 --fingerprint 5f2c...
+      hostler node connect --dir ~/.hostler/rig-1 --to hub:8767 --node rig-1 --fingerprint 5f2c...
     """
     folder = folder.expanduser().absolute()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -72,8 +72,8 @@ def list_alerts(
     FOR is how long it has been bad, of what is over how long it was. BY is who looks after it.
 
     Example:
-      hostler alerts
-      hostler alerts list --all --rule gpu_idle
+      hostler alert list
+      hostler alert list --all --rule gpu_idle
     """
     states = () if everything else ("firing", "pending")
     told = client(state_dir).alerts(states, rule)
@@ -89,7 +89,7 @@ def rules(as_json: Json = False, state_dir: StateDir = None) -> None:
     READS is of how many subjects it is known what they measure, and of how many it is not.
 
     Example:
-      hostler alerts rules
+      hostler alert rules
     """
     told = client(state_dir).alert_rules()
     if as_json:
@@ -102,7 +102,7 @@ def targets(as_json: Json = False, state_dir: StateDir = None) -> None:
     """List where alerts are told (`alerts: {notify: ...}` in the fleet file), and how that goes.
 
     Example:
-      hostler alerts targets
+      hostler alert targets
     """
     told = client(state_dir).alert_targets()
     if as_json:
@@ -116,7 +116,7 @@ def silences(as_json: Json = False, state_dir: StateDir = None) -> None:
     """List the silences: what is not told, by whose wish, why, and for how long still.
 
     Example:
-      hostler alerts silences
+      hostler alert silences
     """
     told = client(state_dir).silences()
     if as_json:
@@ -139,7 +139,7 @@ def silence(
     """Do not tell of some alerts for a while. They are listed all the same, and told if they still fire afterwards.
 
     Example:
-      hostler alerts silence gpu_idle --subject 'rig-*' --for 2h --why 'the switch is replaced'
+      hostler alert silence gpu_idle --subject 'rig-*' --for 2h --why 'the switch is replaced'
     """
     made = client(state_dir).silence(rule, for_s=_seconds(for_s), why=why, who=_me(who), subject=subject)
     if as_json:
@@ -158,7 +158,7 @@ def unsilence(
     """End a silence before its time; what it held and fires still is told now.
 
     Example:
-      hostler alerts unsilence s1
+      hostler alert unsilence s1
     """
     over = client(state_dir).unsilence(name, _me(who))
     if as_json:
@@ -177,7 +177,7 @@ def ack(
     """Say that you look after an alert.
 
     Example:
-      hostler alerts ack a17 --note 'on my way'
+      hostler alert ack a17 --note 'on my way'
     """
     known = client(state_dir).acknowledge(name, _me(who), note)
     if as_json:
@@ -199,7 +199,7 @@ def try_out(
     never fire is found that way, and so is a target that takes nothing. Exit status 1 if one has not taken it in time.
 
     Example:
-      hostler alerts test gpu_idle
+      hostler alert test gpu_idle
     """
     asked = client(state_dir)
     before = {each["name"]: each for each in asked.alert_targets()}

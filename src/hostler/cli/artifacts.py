@@ -80,8 +80,8 @@ def list_artifacts(
     damaged, `?` those that count for nothing until they are read again.
 
     Example:
-      hostler artifacts ls --kind model
-      hostler artifacts ls --short
+      hostler artifact list --kind model
+      hostler artifact list --short
     """
     asked = client(state_dir)
     rows = asked.artifacts(kind, config, standing, place, short=short, limit=limit)
@@ -98,7 +98,7 @@ def show(name: Name, as_json: Json = False, state_dir: StateDir = None) -> None:
     """Show everything about an artifact: who made it, what of, and its copies.
 
     Example:
-      hostler artifacts show 3f2a9c
+      hostler artifact show 3f2a9c
     """
     detail = client(state_dir).artifact(name)
     if as_json:
@@ -119,7 +119,7 @@ def lineage(
     Each is told once, where it is nearest; what is left out is counted.
 
     Example:
-      hostler artifacts lineage 3f2a9c --depth 5
+      hostler artifact lineage 3f2a9c --depth 5
     """
     view = client(state_dir).lineage(name, depth, limit)
     if as_json:
@@ -139,7 +139,7 @@ def get(
     """Fetch an artifact into a file, which appears whole and with the right hash, or not at all.
 
     Example:
-      hostler artifacts get 3f2a9c -o model.safetensors
+      hostler artifact get 3f2a9c -o model.safetensors
     """
     from hostler.model.artifacts import SUFFIXES, ArtifactKind
     from hostler.stores.hashing import appearing
@@ -169,11 +169,11 @@ def verify(
     damaged, gone, or its place did not answer.
 
     Example:
-      hostler artifacts verify 3f2a9c
-      hostler artifacts verify --all --place attic
+      hostler artifact verify 3f2a9c
+      hostler artifact verify --all --place attic
     """
     if bool(names) == every:
-        raise UsageError("say which artifacts, or `--all`; `hostler artifacts ls` lists them")
+        raise UsageError("say which artifacts, or `--all`; `hostler artifact list` lists them")
     asked = client(state_dir, timeout_s=READS_S)
     if every and place is not None:
         _expect_place(asked, place)
@@ -227,9 +227,7 @@ def _about(detail: View, now: float) -> Iterator[str]:
 def _names(names: Sequence[str], more: bool) -> str:
     shown = " ".join(each[:SHOWN] for each in names[:KIN_SHOWN])
     left = len(names) - KIN_SHOWN
-    rest = (
-        f" and {left}{' or more' if more else ''} more; `hostler artifacts lineage` tells of them" if left > 0 else ""
-    )
+    rest = f" and {left}{' or more' if more else ''} more; `hostler artifact lineage` tells of them" if left > 0 else ""
     return (shown or "nothing that is known of") + rest
 
 

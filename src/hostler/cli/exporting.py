@@ -44,7 +44,7 @@ def export(
     one. Exit status 1 where artifacts are missing that should be in it; it is written all the same.
 
     Example:
-      hostler export hex8_2p -o hex8.tar.gz --without games --without evaluation
+      hostler model export hex8_2p -o hex8.tar.gz --without games --without evaluation
     """
     from hostler.model.artifacts import ArtifactKind
     from hostler.runtime.exporting import export as write

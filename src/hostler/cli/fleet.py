@@ -131,11 +131,11 @@ def _status_lines(view: View) -> Iterator[str]:
     for each in view["pressures"]:
         yield from paragraph(f"queue    {pressure_text(each, view['at'])}", rest="         ")
     if view["nodes_pressed"]:
-        yield f"pressed  {plural(view['nodes_pressed'], 'node')} (`hostler bans`)"
+        yield f"pressed  {plural(view['nodes_pressed'], 'node')} (`hostler hold list`)"
     if view["devices_cordoned"]:
-        yield f"cordons  {plural(view['devices_cordoned'], 'device')} given nothing new (`hostler bans`)"
+        yield f"cordons  {plural(view['devices_cordoned'], 'device')} given nothing new (`hostler hold list`)"
     if view["devices_used"]:
-        yield f"others   {plural(view['devices_used'], 'GPU')} in use by others (`hostler bans`)"
+        yield f"others   {plural(view['devices_used'], 'GPU')} in use by others (`hostler hold list`)"
         for name, use in view["foreign_use"].items():
             yield from paragraph(f"{name}: {use_text(use, view['at'])}", "         ", "           ")
     if view["sweeps"]:

@@ -101,7 +101,7 @@ def _print(file: Path, found: Found) -> None:
     quoted = shlex.quote(str(file))
     print("\nNext:")
     if found.hosts:
-        print(f"  hostler nodes trust {quoted}    # compare the host keys, and accept them")
+        print(f"  hostler node trust {quoted}    # compare the host keys, and accept them")
         print(f"  hostler doctor {quoted}         # what each machine lacks")
     if found.partitions:
         print(f"  hostler slurm check {quoted}    # after you have set shared_root in it")

@@ -130,7 +130,7 @@ def show(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> No
     """Show everything about one job, and what happened to it.
 
     Example:
-      hostler job j17
+      hostler job show j17
     """
     asked = client(state_dir)
     detail, story = asked.job(name), asked.story(name)
@@ -214,7 +214,7 @@ def priority(
     Jobs of one priority go in the order of their submission.
 
     Example:
-      hostler priority j17 10
+      hostler job priority j17 10
     """
     changed = client(state_dir).set_priority(name, value)
     if as_json:

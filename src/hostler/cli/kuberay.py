@@ -64,9 +64,9 @@ def render_kuberay(
     `k8s`), and by the API server (--dry-run server).
 
     Example:
-      hostler render kuberay fleet.yaml -o manifests && kubectl apply -f manifests
+      hostler kuberay render fleet.yaml -o manifests && kubectl apply -f manifests
       kubectl get crd rayjobs.ray.io -o yaml > rayjobs.yaml
-      hostler render kuberay fleet.yaml --crd rayjobs.yaml --dry-run server | kubectl diff -f -
+      hostler kuberay render fleet.yaml --crd rayjobs.yaml --dry-run server | kubectl diff -f -
     """
     from hostler.backends.kuberay.folder import write
     from hostler.backends.kuberay.text import stream

@@ -67,7 +67,7 @@ def logs(
     asked = client(state_dir)
     job, attempt = _named(asked, name)
     if job["work"] == "sweep":
-        raise UsageError(f"{job['id']} is a sweep and writes nothing; `hostler ledger show {job['id']}` shows it")
+        raise UsageError(f"{job['id']} is a sweep and writes nothing; `hostler sweep ledger {job['id']}` shows it")
     if not job["attempts"] and not follow:
         raise NotFound(f"{job['id']} has not been tried yet; `hostler explain {job['id']}` tells why")
     if stream == "setup":
@@ -362,7 +362,7 @@ def _find(asked: Client, job: View, name: str) -> Attempt:
     """Raises `NotFound`."""
     found = next((each for each in _attempts_of(asked, job["id"]) if each.id == name), None)
     if found is None:
-        raise NotFound(f"{job['id']} has no attempt {name!r}; `hostler job {job['id']}` names its attempts")
+        raise NotFound(f"{job['id']} has no attempt {name!r}; `hostler job show {job['id']}` names its attempts")
     return found
 
 

@@ -25,7 +25,7 @@ def pause(
 ) -> None:
     """Order nothing new for a training config for a while. What runs goes on and counts; what waits is called off.
 
-    It ends by itself, or with `resume`; `hostler bans` lists it until then.
+    It ends by itself, or with `resume`; `hostler hold list` lists it until then.
 
     Example:
       hostler train pause hex8_2p --why "games repeat themselves" --for 2h
@@ -69,8 +69,8 @@ def spawn(
     It waits in the queue like the loop's own; there may be 16 such jobs of one config.
 
     Example:
-      hostler spawn hex8_2p --games 200
-      hostler spawn hex8_2p --node rig-1
+      hostler train spawn hex8_2p --games 200
+      hostler train spawn hex8_2p --node rig-1
     """
     if stage not in STAGES:
         raise UsageError(f"--stage {stage!r} is none of {', '.join(STAGES)}")

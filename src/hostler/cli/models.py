@@ -97,7 +97,7 @@ def play(
     It needs the extra `train`: pip install 'hostler[train]'.
 
     Example:
-      hostler play hex8_2p --simulations 200 --seat 2
+      hostler model play hex8_2p --simulations 200 --seat 2
     """
     view = client(state_dir).config(config)
     _refuse_unplayable(view, seat)
@@ -137,7 +137,7 @@ def _find(config: str, models: Sequence[View], word: str) -> View:
         return found[0]
     if found:
         raise UsageError(f"{word!r} is the beginning of several models of {config}; write more of it: {_names(found)}")
-    there = f"there are: {_names(models)}" if models else "there is none yet; `hostler train status` tells what is next"
+    there = f"there are: {_names(models)}" if models else "there is none yet; `hostler train list` tells what is next"
     raise NotFound(f"{config} has no model {word!r}; {there}")
 
 

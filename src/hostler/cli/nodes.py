@@ -115,8 +115,8 @@ def trust(
     the node itself, or with what its owner tells you. A key that differs from the one that is known is refused.
 
     Example:
-      hostler nodes trust fleet.yaml
-      hostler nodes trust fleet.yaml rig-1 --fingerprint SHA256:Gmy7...
+      hostler node trust fleet.yaml
+      hostler node trust fleet.yaml rig-1 --fingerprint SHA256:Gmy7...
     """
     import asyncio
 
@@ -152,8 +152,8 @@ def import_(
     Exit status 1 where there is no machine in it.
 
     Example:
-      hostler nodes import ~/.ssh/config --only 'rig*' > fleet.yaml
-      ansible-inventory -i hosts.ini --list | hostler nodes import - --class rig
+      hostler node import ~/.ssh/config --only 'rig*' > fleet.yaml
+      ansible-inventory -i hosts.ini --list | hostler node import - --class rig
     """
     from hostler.settings.importing import extra_configs, fleet_text, imported, is_node_name
 
@@ -184,8 +184,8 @@ def invite(
     refused within a minute; give the node the new one, and have it call again.
 
     Example:
-      hostler nodes invite fleet.yaml rig-1
-      hostler nodes invite fleet.yaml rig-1 --new
+      hostler node invite fleet.yaml rig-1
+      hostler node invite fleet.yaml rig-1 --new
     """
     from hostler.runtime.dialin import invitation
     from hostler.runtime.statedir import StateDir as Directory
@@ -203,7 +203,7 @@ def invite(
 
         say_json(asdict(found))
         return
-    say(["Have agent.pyz on the node; `hostler agent build agent.pyz` makes it here. Then run there:", ""])
+    say(["Have agent.pyz on the node; `hostler node agent agent.pyz` makes it here. Then run there:", ""])
     print("\n".join(_call_lines(found)))
 
 
@@ -211,7 +211,7 @@ def cordon(names: NodeNames, why: Why = None, as_json: Json = False, state_dir: 
     """Put nothing new on nodes, until `resume`. What runs there runs on.
 
     Example:
-      hostler nodes cordon rig-1 --why "its fan is loud"
+      hostler node cordon rig-1 --why "its fan is loud"
     """
     asked = client(state_dir)
     _tell_each((asked.cordon(name, why, user()) for name in names), as_json)
@@ -229,7 +229,7 @@ def drain(
     With `--now`, jobs that save their work go on elsewhere from there; others begin anew, and nobody is blamed.
 
     Example:
-      hostler nodes drain rig-1 --now --why "new power supply"
+      hostler node drain rig-1 --now --why "new power supply"
     """
     asked = client(state_dir)
     _tell_each((asked.drain_node(name, why, user(), now=now) for name in names), as_json)
@@ -239,7 +239,7 @@ def resume(names: NodeNames, as_json: Json = False, state_dir: StateDir = None) 
     """Put work on nodes again.
 
     Example:
-      hostler nodes resume rig-1
+      hostler node resume rig-1
     """
     asked = client(state_dir)
     _tell_each((asked.resume(name, user()) for name in names), as_json)
@@ -322,7 +322,7 @@ def _tell_of_import(found: Imported, source: str, *, in_comments: bool) -> None:
         print(clean(f"{source}: no machine in it that could be a node"), file=sys.stderr)
         return
     behind_ssh = any(node["backend"] == "ssh" for node in found.nodes)
-    after = "; next: hostler nodes trust FLEET, then hostler doctor FLEET" if behind_ssh else ""
+    after = "; next: hostler node trust FLEET, then hostler doctor FLEET" if behind_ssh else ""
     print(f"{plural(len(found.nodes), 'node')}, {len(found.left_out)} left out{after}", file=sys.stderr)
 
 

@@ -84,7 +84,9 @@ def results(
             raise UsageError("--csv and --sort are for the jobs of groups; name a group, as `hostler results g1`")
         _list_groups(client(state_dir), as_json)
         return
-    groups = [expect_group(word, f"`hostler job {word}` prints the result of a job") for word in dict.fromkeys(names)]
+    groups = [
+        expect_group(word, f"`hostler job show {word}` prints the result of a job") for word in dict.fromkeys(names)
+    ]
     asked = client(state_dir)
     rows: Sequence[View] = [row for group in groups for row in asked.group_results(group)]
     fields = fields_of(rows) if sort is not None or not as_json else []

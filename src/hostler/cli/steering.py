@@ -78,7 +78,7 @@ def shares(as_json: Json = False, state_dir: StateDir = None) -> None:
     too much (+) or too little (-), NOW the devices held.
 
     Example:
-      hostler quota
+      hostler account shares
     """
     told = client(state_dir).quotas()
     if as_json:
@@ -100,8 +100,8 @@ def durations(
     the model, scaled from others, or blended of both.
 
     Example:
-      hostler history
-      hostler history hex8
+      hostler account durations
+      hostler account durations hex8
     """
     told = client(state_dir).durations()
     if family is not None:
@@ -119,7 +119,7 @@ def costs(as_json: Json = False, state_dir: StateDir = None) -> None:
     what one game or sample costs is not known either. What runs now counts when it is over.
 
     Example:
-      hostler costs --json | jq '.rows[] | {work, of, cost}'
+      hostler account costs --json | jq '.rows[] | {work, of, cost}'
     """
     told = client(state_dir).costs()
     if as_json:
@@ -135,7 +135,7 @@ def list_holds(as_json: Json = False, state_dir: StateDir = None) -> None:
     that rest, pressures that hold work back, devices kept for a job, configs that go first because they starve.
 
     Example:
-      hostler bans
+      hostler hold list
     """
     told = client(state_dir).bans()
     if as_json:

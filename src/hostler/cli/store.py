@@ -1,4 +1,4 @@
-"""`hostler store`: where the journal is, and taking it to another database."""
+"""`hostler journal`: where the journal is, and taking it to another database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def show(as_json: Json = False, state_dir: OwnStateDir = None) -> None:
     """Show which database has the journal, its newest entry, what is packed of it, and who leads.
 
     Example:
-      hostler store show
+      hostler journal show
     """
     from hostler.runtime.statedir import StateDir as Directory
     from hostler.store import named, read_journal
@@ -95,8 +95,8 @@ def migrate(
     No controller may run meanwhile: one that does is fenced and ends. What was there stays, set aside.
 
     Example:
-      hostler store migrate --to postgresql+psycopg://hostler@db/hostler?sslmode=verify-full
-      hostler store migrate --to sqlite
+      hostler journal migrate --to postgresql+psycopg://hostler@db/hostler?sslmode=verify-full
+      hostler journal migrate --to sqlite
     """
     from hostler.runtime.moving import take
     from hostler.runtime.statedir import StateDir as Directory

@@ -124,10 +124,10 @@ def submit(
     A --worker runs with the files of the folder as they are now: a later edit changes nothing.
 
     Example:
-      hostler sweep tokens --range 0:2**32 --program sieve --params examples/draws/php.json
-      hostler sweep sieve --data draws.csv --generator php8 --calls 'mt_rand(1,100)' --wait
-      hostler sweep sieve --data draws.csv --all-generators --values 1:100 --wait
-      hostler sweep primes --range 0:1e9 --worker "python3 primes.py --fast" --param base=7
+      hostler sweep submit tokens --range 0:2**32 --program sieve --params examples/draws/php.json
+      hostler sweep submit sieve --data draws.csv --generator php8 --calls 'mt_rand(1,100)' --wait
+      hostler sweep submit sieve --data draws.csv --all-generators --values 1:100 --wait
+      hostler sweep submit primes --range 0:1e9 --worker "python3 primes.py --fast" --param base=7
     """
     _expect_name([name, *(extra or ())], is_search=range_ is not None or bool(data))
     given, bounds = _params(params, param), None if range_ is None else interval("--range", range_)
@@ -172,10 +172,11 @@ def submit(
 
 
 def suggest(words: Sequence[str]) -> None:
-    """Raise `UsageError` with the command that was probably meant where `hostler sweep` is no group of commands."""
-    _expect_name(words[:1], is_search=False)
+    """Raise `UsageError` for `hostler sweep lr=0.1,0.03` and `hostler sweep NAME --range ...`: with what was meant."""
+    if names_in(words):
+        _expect_name(words, is_search=False)
     if any(word.startswith("--") for word in words):
-        raise UsageError(f"no such command: sweep {words[0]}; submit a search by `hostler sweep submit {words[0]} ...`")
+        raise UsageError(f"no such command: sweep {words[0]}; `hostler sweep submit {words[0]} ...` submits a search")
 
 
 def list_sweeps(as_json: Json = False, state_dir: StateDir = None) -> None:
@@ -208,8 +209,8 @@ def hits(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> No
     """List the accepted hits of a sweep, in order of acceptance.
 
     Example:
-      hostler hits j3
-      hostler hits tokens --json | jq '.[].at'
+      hostler sweep hits j3
+      hostler sweep hits tokens --json | jq '.[].at'
     """
     found = client(state_dir).hits(name)
     if as_json:
@@ -222,7 +223,7 @@ def ledger(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> 
     """Show which intervals of a sweep are done, leased and free.
 
     Example:
-      hostler ledger show j3
+      hostler sweep ledger j3
     """
     view = client(state_dir).ledger(name)
     if as_json:
@@ -243,7 +244,7 @@ def verify(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> 
     The exit status is 1 if it contradicts itself; a sweep that is not complete yet is none.
 
     Example:
-      hostler ledger verify j3 && echo sound
+      hostler sweep verify j3 && echo sound
     """
     proof = client(state_dir).proof(name)
     if as_json:

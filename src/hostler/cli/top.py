@@ -49,4 +49,4 @@ def top(
 def _refuse_unknown(names: Sequence[str], nodes: Sequence[View]) -> None:
     missing = [name for name in names if name not in {node["name"] for node in nodes}]
     if missing:
-        raise NotFound(f"there is no node {missing[0]!r} in the fleet; `hostler nodes` lists them")
+        raise NotFound(f"there is no node {missing[0]!r} in the fleet; `hostler node list` lists them")

@@ -62,7 +62,7 @@ def list_configs(as_json: Json = False, state_dir: StateDir = None) -> None:
     of the newest dataset.
 
     Example:
-      hostler train status
+      hostler train list
     """
     configs = client(state_dir).configs()
     if as_json:

@@ -62,9 +62,9 @@ def usage(
     begin on Monday, and the present period is told as far as it has come.
 
     Example:
-      hostler usage --by work --since 30d
-      hostler usage --per hour --by device --only node=rig-1
-      hostler usage --per month --by model --since 2026-01-01 --json
+      hostler account usage --by work --since 30d
+      hostler account usage --per hour --by device --only node=rig-1
+      hostler account usage --per month --by model --since 2026-01-01 --json
     """
     now = time.time()
     first, last = _time("--since", since, now), _time("--until", until, now)

@@ -55,7 +55,7 @@ class Checked:
 
     def end(self) -> None:
         """Raises `LinkLost` where bytes are missing, `FilesError` where they are others."""
-        advice = f"what came is worth nothing; `hostler artifacts verify {self._expected[:16]}` reads all copies again"
+        advice = f"what came is worth nothing; `hostler artifact verify {self._expected[:16]}` reads all copies again"
         if self._got < self._size:
             raise LinkLost(
                 f"artifact {self._expected} broke off after {self._got} of {self._size} bytes: the connection was "
