@@ -55,8 +55,8 @@ Of several jobs, or of a job group, it is 1 if one is not done.
 `cancel` and `retry` try each name and end with the status of the first error.
 A job is named by its id, its key, or its own name if no other job in the controller's memory has it.
 
-`eval "$(hostler --show-completion bash)"` in ~/.bashrc makes the shell complete commands, options, and ids of jobs; zsh,
-fish, tcsh and PowerShell have the same.
+`eval "$(hostler --show-completion bash)"` in ~/.bashrc makes the shell complete commands, options, and ids of jobs; so
+do zsh, fish, tcsh and PowerShell.
 """
 
 METRICS = """# Metrics

@@ -83,7 +83,7 @@ class TestElsewhere:
 
     def test_commands_of_a_state_directory_have_no_server_option(self, hostler: Hostler) -> None:
         said = hostler("backup", "verify", "x.tar", "--server", "http://127.0.0.1:1")
-        assert (said.status, "No such option: --server" in said.err) == (2, True)
+        assert (said.status, "no such option: --server" in said.err) == (2, True)
 
     @pytest.mark.parametrize("url", ["fleet:8765", "ftp://fleet", "https://", "http://x/api"])
     def test_what_is_no_address_is_told(self, hostler: Hostler, monkeypatch: pytest.MonkeyPatch, url: str) -> None:

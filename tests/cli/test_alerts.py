@@ -43,7 +43,7 @@ def fires(served: Window) -> Window:
 
 
 @pytest.mark.parametrize(
-    "command", ["alerts", "alerts list --all", "alerts rules", "alerts targets", "alerts silences"]
+    "command", ["alert list", "alert list --all", "alert rules", "alert targets", "alert silences"]
 )
 def test_what_is_shown_fits_and_is_printable(fires: Window, hostler: Hostler, command: str) -> None:
     hostler("alert", "silence", "gpu_idle", "--for", "2h", "--why", "\x1b[31m" + "long " * 40, "--who", "ann\n")
@@ -57,7 +57,7 @@ def test_an_alert_is_looked_after_and_silenced(fires: Window, hostler: Hostler) 
     assert "a1     firing  node_unreachable  n" in hostler("alert", "list").out
     assert hostler("alert", "ack", "a1", "--who", "ann").out == "a1 (node_unreachable n): ann is on it\n"
     said = hostler(
-        "alerts", "silence", "node_unreachable", "--subject", "n*", "--for", "2h", "--why", "w", "--who", "ann"
+        "alert", "silence", "node_unreachable", "--subject", "n*", "--for", "2h", "--why", "w", "--who", "ann"
     )
     assert said.out == "s1: node_unreachable is not told for 2h; it holds 1 alert now\n"
     assert "silenced" in hostler("alert", "list").out
@@ -86,14 +86,14 @@ def test_times_as_people_write_them() -> None:
 
 @pytest.mark.long
 def test_the_whole_way_with_a_real_controller(tmp_path: Path) -> None:
-    """`alerts test` drives the rule, the journal and the webhook; the fleet file's number is known by its place."""
+    """`alert test` drives the rule, the journal and the webhook; the fleet file's number is known by its place."""
     (tmp_path / "fleet.yaml").write_text(
         "name: lab\nstate_dir: state\napi: {port: 0}\nalerts:\n  group_s: 0\n  rules: {gpu_idle: {threshold: 0.3}}\n"
         "  notify: [{name: ops, kind: webhook, url_env: OPS_URL}]\n"
     )
 
     def hostler(*words: str) -> str:
-        asked = [sys.executable, "-m", "hostler", "alerts", *words, "--state-dir", str(tmp_path / "state")]
+        asked = [sys.executable, "-m", "hostler", "alert", *words, "--state-dir", str(tmp_path / "state")]
         return subprocess.run(asked, check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout
 
     with http_sink(500) as sink:

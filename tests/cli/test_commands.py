@@ -25,8 +25,30 @@ from tests.web.core_desk import Window, window
 
 HOSTILE = "x\x1b[2J\n[bold]\u202e; rm -rf ~"
 LISTINGS = [
-    *["status", "jobs", "queue", "nodes", "nodes n", "job j1", "explain j1", "explain j3", "explain n/cpu0"],
-    *["ledger show j2", "ledger verify j2", "hits j2", "quota", "history", "costs", "usage", "usage --by work"],
+    *[
+        "status",
+        "jobs",
+        "queue",
+        "node list",
+        "node show n",
+        "job show j1",
+        "explain j1",
+        "explain j3",
+        "explain n/cpu0",
+    ],
+    *[
+        "sweep ledger j2",
+        "sweep verify j2",
+        "sweep hits j2",
+        "sweep list",
+        "sweep show j2",
+        "device show n/cpu0",
+        "account shares",
+        "account durations",
+        "account costs",
+        "account usage",
+        "account usage --by work",
+    ],
 ]
 
 
@@ -239,8 +261,8 @@ def test_a_file_of_jobs(served: Window, hostler: Hostler, tmp_path: Path) -> Non
         ["logs", "j99"],
         ["logs", "j99.1"],
         ["logs", "j2"],
-        ["ledger", "show", "j1"],
-        ["ledger"],
+        ["sweep", "ledger", "j1"],
+        ["sweep", "ledger"],
         ["priority", "j1", "high"],
         ["jobs", "--limit", "0"],
         ["jobs", "--state", "lost"],

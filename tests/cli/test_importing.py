@@ -94,7 +94,7 @@ def test_nothing_found_is_status_1(home: Path, hostler: Hostler) -> None:
         ("#!/bin/sh\nexit 1\n", [], "list:1: is a program, which is not run here"),
         ("a poem\n", [], "list:1: is neither"),
         ("Host a\n", ["--class", "a b"], "--class 'a b' is no name of a class"),
-        ("Host a\n", ["--from", "chef"], "Invalid value for '--from'"),
+        ("Host a\n", ["--from", "chef"], "--from: 'chef' is not one of ssh, ansible, skypilot"),
     ],
 )
 def test_what_cannot_be_read_is_status_2(home: Path, hostler: Hostler, text: str, words: list[str], told: str) -> None:

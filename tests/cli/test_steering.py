@@ -45,7 +45,17 @@ def steered(steady: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    "command", ["quota", "history", "costs", "bans", "nodes", "nodes a", "explain a/cuda0", "queue"]
+    "command",
+    [
+        "account shares",
+        "account durations",
+        "account costs",
+        "hold list",
+        "node list",
+        "node show a",
+        "explain a/cuda0",
+        "queue",
+    ],
 )
 def test_what_is_shown_fits_and_is_printable(steered: Window, hostler: Hostler, command: str) -> None:
     said = hostler(*command.split())
@@ -110,7 +120,7 @@ def test_a_device_that_is_not_proved_is_told_with_the_reason(
     world.tell(wrong())
     with window(CoreDesk(world)) as made:
         announce(tmp_path / "state", made.port)
-        for words in (("nodes",), ("nodes", "n"), ("explain", "n/cuda0"), ("bans",)):
+        for words in (("node", "list"), ("node", "show", "n"), ("explain", "n/cuda0"), ("hold", "list")):
             assert "failed its canary: wrong answer" in " ".join(hostler(*words).out.split()), words
         assert "n/cuda1: kept out by its canary since" in hostler("node", "list").out
         assert "has not been proved yet" in hostler("explain", "n/cuda1").out

@@ -228,16 +228,16 @@ def test_a_thousand_jobs_read_files_and_programs_once(
             "--each-line 'no' cannot be read: No such file or directory. Correct the path",
         ),
         (["--array", "0-9%2", "--max-running", "2", "--", "p"], "--array 0-9%2 and --max-running both limit the jobs"),
-        (["--repeat", "0", "--", "p"], "Invalid value for '--repeat': Input should be greater than or equal to 1"),
-        (["--repeat", "x", "--", "p"], "Invalid value for '--repeat': Input should be a valid integer"),
+        (["--repeat", "0", "--", "p"], "--repeat: 0 is less than 1"),
+        (["--repeat", "x", "--", "p"], "--repeat: 'x' is not an integer"),
         (["--repeat", "99999999999", "--", "p"], "--repeat 99999999999 makes 99,999,999,999 jobs: a group has at most"),
         (
             ["--max-running", "0", "--array", "1", "--", "p"],
-            "Invalid value for '--max-running': Input should be greater than or equal to 1",
+            "--max-running: 0 is less than 1",
         ),
         (
             ["--max-failures", "-1", "--array", "1", "--", "p"],
-            "Invalid value for '--max-failures': Input should be greater than or equal to 0",
+            "--max-failures: -1 is less than 0",
         ),
         (
             ["--max-running", "2", "--", "p"],

@@ -17,7 +17,7 @@ from tests.test_client import announce
 from tests.web.core_desk import Window, window
 from tests.web.loops import LoopDesk, busy, empty, losing
 
-SHOWN = ["train status", "train history hex8_2p", "train history square8_2p", "train history old", "model list hex8_2p"]
+SHOWN = ["train list", "train history hex8_2p", "train history square8_2p", "train history old", "model list hex8_2p"]
 
 
 @pytest.fixture
@@ -122,7 +122,9 @@ def test_no_configs_are_no_error_but_no_report_either(
 
 
 @pytest.mark.usefixtures("served")
-@pytest.mark.parametrize("command", ["train history chess", "train report chess", "model list chess", "play chess"])
+@pytest.mark.parametrize(
+    "command", ["train history chess", "train report chess", "model list chess", "model play chess"]
+)
 def test_an_unknown_config_is_refused(hostler: Hostler, command: str) -> None:
     said = hostler(*command.split())
     assert said.status == 2
@@ -175,12 +177,8 @@ def test_without_its_libraries_a_report_names_the_extra(
 def test_shell_completion_knows_configs(served: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common, "COMPLETION_TIMEOUT_S", 60.0)  # how long a shell waits is not what is tried here
 
-    class Context:
-        params = {"state_dir": tmp_path / "state"}
-
-    assert complete_config(Context(), "s") == ["square8_2p"]  # type: ignore[arg-type]
-    Context.params = {"state_dir": tmp_path / "nowhere"}
-    assert complete_config(Context(), "s") == []  # type: ignore[arg-type]
+    assert complete_config("s", {"state_dir": tmp_path / "state"}) == ["square8_2p"]
+    assert complete_config("s", {"state_dir": tmp_path / "nowhere"}) == []
 
 
 def test_check_shows_training_configs(hostler: Hostler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

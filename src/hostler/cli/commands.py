@@ -122,7 +122,7 @@ GROUPS = {
         },
     ),
     "model": Group(
-        "list, rollback, play",
+        "list, play, export",
         "List the models of a training config, go back to an earlier one, play against one, or export them.",
         {
             "list": "models:list_models",
@@ -162,7 +162,7 @@ GROUPS = {
         {"list": "steering:list_holds"},
     ),
     "token": Group(
-        "access: create, revoke, audit",
+        "create, revoke, audit",
         "Make, list and revoke tokens: who has access, and to what; and list what was done.",
         {
             "create": "access:create",
@@ -215,7 +215,7 @@ GROUPS = {
     "disk": Group(
         "what may be deleted",
         "Show what may be deleted on a disk of the controller or of a node, and delete it.",
-        {"plan": "disk:plan", "clean": "disk:clean", "undo": "disk:undo"},
+        {"plan": "disk:plan", "clean": "disk:clean_up", "undo": "disk:undo"},
     ),
 }
 PLUGINS = {

@@ -16,18 +16,21 @@ FIRST = 32
 """Columns of the names of options and arguments; what is longer has a line of its own."""
 INDENT = "  "
 PANEL_COLUMNS = 2
+PANEL_WIDTH = 80
+"""Columns of the terminal that two columns of commands need."""
 _KINDS: Mapping[Callable[[str], Any], str] = {int: "N", float: "NUMBER", Path: "FILE"}
 
 
 def program_help(panels: Mapping[str, Mapping[str, str]], width: int) -> Iterator[str]:
     """Help of the program: panels of commands, with a few words on each."""
     yield "Usage: hostler COMMAND ...   --help of a command has examples   --version"
-    column = min(width, 80) // PANEL_COLUMNS
     for title, commands in panels.items():
         yield title
-        names = max(map(len, commands)) + 2
+        names = max(map(len, commands)) + len(INDENT)
         cells = [f"{INDENT}{name:<{names}}{about}" for name, about in commands.items()]
-        rows = -(-len(cells) // PANEL_COLUMNS)
+        columns = PANEL_COLUMNS if width >= PANEL_WIDTH else 1
+        rows = -(-len(cells) // columns)
+        column = max(PANEL_WIDTH // columns, *map(len, cells[:rows]))
         for row in range(rows):
             yield "".join(f"{cell:<{column}}" for cell in cells[row::rows]).rstrip()
 

@@ -43,7 +43,7 @@ Alone = Annotated[
 Watch = Annotated[bool, Option("--watch", "-w", help="Go on telling until it is over.")]
 
 
-def render_kuberay(
+def render(
     fleet_file: FleetFile,
     output: Annotated[
         Path | None,

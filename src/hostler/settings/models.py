@@ -153,7 +153,7 @@ class Journal(Section):
     keep_entries: Annotated[int, Field(ge=1000)] = 100_000
     """The newest entries that stay rows of their own, however old they are."""
     keep_usage_s: Annotated[float, Field(ge=86_400, le=SECONDS_MAX)] = 366 * 86_400.0
-    """For how many seconds the store keeps how each device was used, by the hour, for `hostler account usage`. A year of
+    """For how many seconds the store keeps how each device was used, by the hour (`hostler account usage`). A year of
     1,000 devices is about a gigabyte."""
 
     def compacting(self) -> CompactRules:
