@@ -266,14 +266,14 @@ def test_invalid_group_options_are_one_error(
 
 
 def test_a_sweep_of_values_is_answered_with_the_command_of_a_grid(fake: FakeClient, hostler: Hostler) -> None:
-    said = hostler("sweep", "lr=0.1,0.03")
+    said = hostler("sweep", "submit", "lr=0.1,0.03")
     assert (said.status, said.out) == (2, "")
     assert said.err.endswith(": hostler submit --grid lr=0.1,0.03 -- COMMAND --lr {lr}\n")
-    said = hostler("sweep", "lr=0.1,0.03", "bs=16", "--", "python", "train.py")
+    said = hostler("sweep", "submit", "lr=0.1,0.03", "bs=16", "--", "python", "train.py")
     assert said.err.endswith(
         ": hostler submit --grid lr=0.1,0.03 --grid bs=16 -- python train.py --lr {lr} --bs {bs}\n"
     )
-    said = hostler("sweep", "primes", "more")
+    said = hostler("sweep", "submit", "primes", "more")
     assert (said.status, said.err) == (
         2, "hostler: error: unexpected words after the name 'primes': more. Leave them out\n"
     )  # fmt: skip

@@ -49,7 +49,7 @@ def test_what_is_shown_is_printable_and_fits(hostler: Hostler, command: str) -> 
 
 @pytest.mark.usefixtures("served")
 def test_status_is_a_table_of_configs(hostler: Hostler) -> None:
-    lines = hostler("train", "status").out.splitlines()
+    lines = hostler("train", "list").out.splitlines()
     assert lines[:4] == [
         "CONFIG      GEN      ELO    ELO/DAY  GAMES  GAMES/H  DATA  TRIAL / NEXT",
         "hex8_2p      10  826 ±53  +812 ±157  12.3k      187   21m  LLR 1.23, 37 groups",
@@ -66,7 +66,7 @@ def test_status_is_a_table_of_configs(hostler: Hostler) -> None:
 
 
 def test_json_holds_the_views(served: Window, desk: LoopDesk, hostler: Hostler) -> None:
-    assert hostler("train", "status", "--json").json == [codec.plain(each) for each in desk.configs()]
+    assert hostler("train", "list", "--json").json == [codec.plain(each) for each in desk.configs()]
     assert hostler("train", "history", "old", "--json").json == codec.plain(desk.history("old"))
     assert hostler("model", "list", "old", "--json").json == [codec.plain(each) for each in desk.models("old")]
 
@@ -112,7 +112,7 @@ def test_no_configs_are_no_error_but_no_report_either(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     desk.histories.clear()
-    assert hostler("train", "status").out == "no training configs; a fleet file asks for them under `configs:`\n"
+    assert hostler("train", "list").out == "no training configs; a fleet file asks for them under `configs:`\n"
     said = hostler("train", "report")
     assert (said.status, said.err) == (
         2,

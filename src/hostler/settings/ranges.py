@@ -8,7 +8,7 @@ MAX_BITS = 4096
 """Bound of every number on the way: what is bigger is a slip, and could take all memory."""
 
 _LITERAL = r"0[xX][0-9a-fA-F]+(?:_[0-9a-fA-F]+)*|0[oO][0-7]+(?:_[0-7]+)*|0[bB][01]+(?:_[01]+)*|[0-9]+(?:_[0-9]+)*"
-_TOKEN = re.compile(rf"\s*({_LITERAL}|\*\*|[-+*])")
+_TOKEN = rf"\s*({_LITERAL}|\*\*|[-+*])"
 _MAX_TEXT = MAX_BITS
 
 
@@ -37,7 +37,7 @@ def _tokens(text: str) -> list[str]:
     found, at = [], 0
     text = text.rstrip()
     while at < len(text):
-        match = _TOKEN.match(text, at)
+        match = re.match(_TOKEN, text, at)
         if match is None:
             raise ValueError(f"cannot be read at {text[at:].strip()[:20]!r}; write as '2**32 - 1'")
         found.append(match[1])
