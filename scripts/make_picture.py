@@ -34,7 +34,7 @@ TYPED = (
     "hostler wait g1",
     "hostler results g1 --sort loss",
 )
-"""What is typed, each once the one before has ended."""
+"""The commands, each typed once the one before has ended."""
 TRAIN = """\
 import json, os, pathlib, sys, time
 
@@ -136,7 +136,7 @@ def _wait_for_prompt(socket: str) -> None:
 
 
 def _end_agents(home: Path) -> None:
-    """The agent outlives its controller; here it has nothing more to do."""
+    """End the agent, which outlives its controller."""
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = line.read_bytes().decode(errors="replace").split("\0")

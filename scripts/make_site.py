@@ -73,7 +73,7 @@ def _names(navigation: NAVIGATION) -> Iterator[str]:
 
 
 def _link_faults(project: Path, needed: Iterable[str]) -> Iterator[str]:
-    """Links to other files than pages, of which zensical checks none."""
+    """Links to files that are not pages, which zensical does not check."""
     for name in sorted(needed):
         for place in _links(project, name):
             if place.suffix != ".md" and not (place.is_file() and place.is_relative_to(project)):
@@ -94,7 +94,7 @@ def _needed(project: Path, pages: list[str]) -> set[str]:
 
 
 def _links(project: Path, name: str) -> list[Path]:
-    """The files that a page links; none of what is not a page."""
+    """The files that a page links; other files have no links."""
     if not name.endswith(".md"):
         return []
     links = [link.partition("#")[0] for link in LINK.findall((project / name).read_text())]
