@@ -89,7 +89,7 @@ def _seat(state: State, index: Index, job: Job, devices: tuple[str, ...], emit: 
                 attempt=f"{job.id}.{state.skipped + job.attempts + 1}",
                 device=devices[0],
                 others=tuple(devices[1:]),
-                why=f"planned for {index.classes[devices[0]]} this round, waited {index.now - job.submitted_at:.0f} s",
+                why=f"planned for {fit.class_label(index.classes[devices[0]])} this round, waited {index.now - job.submitted_at:.0f} s",
             )
         )
 
