@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from urllib.parse import urlsplit
 
 from hostler.client import wire
-from hostler.client.address import Address, address_from, address_in
+from hostler.client.address import Address, address_from, address_in, rests
 from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, part
 from hostler.client.operations import Operations
-from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost
+from hostler.model.errors import ControllerAbsent, ControllerStarting, HostlerError, LinkLost
 
 if TYPE_CHECKING:
     from hostler.client.jobs import Group, Job
@@ -181,10 +181,19 @@ class Client(Operations):
                 if "id" in frame:
                     yield int(frame["id"]), json.loads(frame["data"]) if "data" in frame else None
 
+    def _located(self) -> Address:
+        """Where the controller answers. One that is starting is waited for."""
+        for rest in rests(self._timeout_s):
+            try:
+                return self._locate()
+            except ControllerStarting:
+                time.sleep(rest)
+        return self._locate()
+
     @contextmanager
     def _ask(self, ask: Ask) -> Iterator[HTTPResponse]:
         """An answer that is a success, its body yet to be read."""
-        address = self._locate()
+        address = self._located()
         with closing(_connection(address, self._timeout_s)) as connection:
             known = Ask(*ask[:3], {**ask.headers, "Authorization": f"Bearer {address.token}"})
             with closing(_exchange(connection, address.url, known)) as response:
