@@ -101,10 +101,10 @@ def test_controller_that_does_not_come_up_is_named_with_its_log(
         Client.from_state_dir(starting.path).status()
 
 
-@pytest.mark.parametrize("ends", ["announced and withdrawn", "released", "of another process", "unreadable", "only taken"])
+@pytest.mark.parametrize("ends", ["withdrawn", "released", "of another process", "unreadable", "only taken"])
 def test_nothing_is_waited_for_without_a_controller_that_is_starting(starting: StateDir, ends: str) -> None:
     lock = starting.path / "lock"
-    if ends == "announced and withdrawn":
+    if ends == "withdrawn":
         starting.announce({"url": "http://127.0.0.1:1", "pid": os.getpid()})
         starting.withdraw()
     elif ends == "released":

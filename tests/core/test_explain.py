@@ -256,7 +256,9 @@ class TestReasons:
         world.tell(ended("j1.1"))
         (lease,) = world.of(events.AttemptLeased)
         assert lease.job == "j2"
-        assert lease.why.startswith("priority 0 before -4; evaluation (0% of the device time, its share is 9%) before script; ")
+        assert lease.why.startswith(
+            "priority 0 before -4; evaluation (0% of the device time, its share is 9%) before script; "
+        )
 
     def test_reasons_are_short(self) -> None:
         world = fleet(rig(model="x" * 90))

@@ -1,4 +1,4 @@
-"""Texts of explanations: filters with their counts, no hashes, no doubled or missing name, nothing that is not known."""
+"""Texts of explanations: counts with their filters, no hashes, no doubled or missing name, nothing unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Submissions whose options contradict each other, or lead out of the folder of the job, are refused with the remedy."""
+"""Submissions with needs that contradict each other, or outputs outside the folder of the job, are refused."""
 
 from __future__ import annotations
 

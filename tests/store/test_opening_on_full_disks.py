@@ -52,7 +52,7 @@ def read(folder: Path) -> None:
 
 @pytest.mark.parametrize("left", [0, 4096, 40960])
 @pytest.mark.parametrize("state", ["new", "ended", "killed"])
-def test_journal_on_a_full_disk_is_named_as_that(room: Path, small: Path, state: str, left: int) -> None:  # noqa: F811
+def test_journal_on_a_full_disk_is_named_as_that(room: Path, small: Path, state: str, left: int) -> None:
     left_in(state, room / "state")
     with full(small, BYTES, left), pytest.raises(StoreFull, match=FULL):
         led(room / "state")
@@ -60,7 +60,7 @@ def test_journal_on_a_full_disk_is_named_as_that(room: Path, small: Path, state:
 
 
 @pytest.mark.parametrize("state", ["new", "ended", "killed"])
-def test_journal_on_a_disk_without_names_is_named_as_that(room: Path, small: Path, state: str) -> None:  # noqa: F811
+def test_journal_on_a_disk_without_names_is_named_as_that(room: Path, small: Path, state: str) -> None:
     left_in(state, room / "state")
     with full(small, NAMES), pytest.raises(StoreFull, match=FULL):
         led(room / "state")
@@ -70,7 +70,7 @@ def test_journal_on_a_disk_without_names_is_named_as_that(room: Path, small: Pat
 @pytest.mark.parametrize("of", [BYTES, NAMES])
 @pytest.mark.parametrize("what", [read, lambda folder: move(folder, folder.parent / "other", 2.0, "1")])
 def test_journal_that_is_read_on_a_full_disk_is_named_as_that(
-    room: Path, small: Path, of: str, what: Callable[[Path], object]  # noqa: F811
+    room: Path, small: Path, of: str, what: Callable[[Path], object]
 ) -> None:
     left_in("ended", room / "state")
     (room / "other").mkdir()

@@ -104,7 +104,7 @@ def _link_down(state: State, index: Index, given: inputs.LinkDown, emit: Emit) -
 
 
 def _without_name(why: str, node: str) -> str:
-    """Why a node is unreachable, without its name where that is the subject: it stands beside it wherever it is shown."""
+    """Why a node is unreachable, without its name as the subject: that stands beside it wherever it is shown."""
     rest = why.removeprefix("node ").removeprefix(node)
     known = rest[:1] in (" ", ":") and len(why) > len(rest) and rest.lstrip(" :")
     return known or why

@@ -362,7 +362,9 @@ def _vram_refusal(need: Resources, place: Site) -> Refusal | None:
     if not need.shards:
         if NOMINAL * need.vram_gb <= device.vram_gb:
             return None
-        return Refusal(gate=Gate.VRAM, why=f"needs {gigabytes(need.vram_gb)} GB, {device.id} has {gigabytes(device.vram_gb)} GB")
+        return Refusal(
+            gate=Gate.VRAM, why=f"needs {gigabytes(need.vram_gb)} GB, {device.id} has {gigabytes(device.vram_gb)} GB"
+        )
     total = sum(each.vram_gb or 0.0 for each in place.peers)
     if NOMINAL * need.vram_gb <= total:
         return None
