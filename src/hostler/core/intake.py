@@ -105,9 +105,9 @@ def _link_down(state: State, index: Index, given: inputs.LinkDown, emit: Emit) -
 
 def _without_name(why: str, node: str) -> str:
     """Why a node is unreachable, without its name as the subject: that stands beside it wherever it is shown."""
-    rest = why.removeprefix("node ").removeprefix(node)
-    known = rest[:1] in (" ", ":") and len(why) > len(rest) and rest.lstrip(" :")
-    return known or why
+    subjects = (each for each in (f"node {node}", node) if why.startswith((f"{each} ", f"{each}:")))
+    subject = next(subjects, None)
+    return why if subject is None else why.removeprefix(subject).lstrip(" :") or why
 
 
 def _launched(state: State, index: Index, given: inputs.Launched, emit: Emit) -> None:
