@@ -76,7 +76,7 @@ def test_client_waits_for_a_controller_that_is_starting(
     assert looks[:3] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("words", [("jobs",), ("nodes",), ("train", "status"), ("cancel", "j1")], ids=" ".join)
+@pytest.mark.parametrize("words", [("jobs",), ("node", "list"), ("train", "list"), ("cancel", "j1")], ids=" ".join)
 def test_command_waits_for_a_controller_that_is_starting(
     words: tuple[str, ...], starting: StateDir, served: Window, monkeypatch: pytest.MonkeyPatch
 ) -> None:
