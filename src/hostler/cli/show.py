@@ -171,7 +171,7 @@ def terminal_width() -> int:
 
 
 def table_width() -> int:
-    """Columns that a table may take: those of the terminal. Without one, a row is one line, for programs that read it."""
+    """Columns that a table may take: those of the terminal. Without one, a row is one line, for programs."""
     chosen = os.environ.get("COLUMNS", "")
     return terminal_width() if chosen or os.isatty(1) else UNLIMITED
 
@@ -217,7 +217,7 @@ def _pieces_of(text: str, width: int) -> list[str]:
     """The text in lines of at most `width` columns, at least one of them.
 
     Lines end between words, but not between a number and its unit (`3.1 GB`, `5h 07m`); a word that is too long for a
-    line is continued on the next one. Of a text that needs more than `LINES` lines, only these are shown, and it says so.
+    line is continued on the next one. Of a text of more than `LINES` lines, the last one says that there is more.
     """
     if _columns(text) <= width:
         return [text]
@@ -226,15 +226,17 @@ def _pieces_of(text: str, width: int) -> list[str]:
 
 
 def _lines(text: str, width: int) -> Iterator[str]:
-    line = ""
-    for word in re.split(BREAK, text):
-        if line and _columns(line) + 1 + _columns(word) <= width:
-            line += " " + word
-            continue
-        if line:
-            yield line
-        *whole, line = list(_pieces(word, width)) or [""]
-        yield from whole
+    line, gap = "", ""
+    words = re.split(f"({BREAK})", text)
+    for word, gap_after in zip(words[::2], [*words[1::2], ""], strict=True):
+        if line and _columns(line) + len(gap) + _columns(word) <= width:
+            line += gap + word
+        else:
+            if line:
+                yield line
+            *full, line = list(_pieces(word, width)) or [""]
+            yield from full
+        gap = gap_after
     yield line
 
 
