@@ -233,7 +233,7 @@ class TestDevice:
         world.submit(script(), script(resources=Resources(vram_gb=48)), sweep())
         said = of_device(world, "a/cuda0")
         assert said.waiting == {"work kind": 3}
-        assert said.summary == "a/cuda0 is idle: of what waits, 3 by work kind kept off it"
+        assert said.summary == "a/cuda0 is idle: 3 waiting jobs are excluded (work kind 3)"
 
     def test_out_of_reach(self) -> None:
         world = fleet(rig())
@@ -256,7 +256,9 @@ class TestReasons:
         world.tell(ended("j1.1"))
         (lease,) = world.of(events.AttemptLeased)
         assert lease.job == "j2"
-        assert lease.why.startswith("priority 0 before -4; evaluation (had 0% of the time, 9% meant) before script; ")
+        assert lease.why.startswith(
+            "priority 0 before -4; evaluation (0% of the device time, its share is 9%) before script; "
+        )
 
     def test_reasons_are_short(self) -> None:
         world = fleet(rig(model="x" * 90))

@@ -33,7 +33,7 @@ def test_what_every_device_is_too_dear_for_is_stuck_and_says_why() -> None:
     assert row.waits_for is not None
     assert row.waits_for.startswith("fits on no device: price cap: costs ")
     summary = explain_job(world.state, world.core.index, world.state.jobs["j1"]).summary
-    assert "it fits on no device of the fleet: 2 say price cap" in summary
+    assert "it fits on no device of the fleet (price cap 2)" in summary
 
 
 def test_so_is_a_sweep() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hostler.cli.main import run
-from tests.integration.conftest import Fleet, Hostler, Said, a_fleet, small_disk
+from tests.integration.conftest import START_S, Fleet, Hostler, Said, a_fleet, small_disk, until
 
 FLEETS = {
     "no YAML": ("name: [unclosed", "fleet.yaml:"),
@@ -102,6 +102,14 @@ def test_without_a_controller_each_command_says_how_to_start_one(
     assert (said.status, said.out) == (3, "")
     assert "no controller is running" in said.err
     assert "hostler up" in said.err
+
+
+def test_command_during_start_up_waits_for_the_controller(fleet: Fleet, hostler: Hostler) -> None:
+    fleet.launch()
+    lock = fleet.state / "lock"
+    until(lambda: lock.exists() and lock.read_text(), "the controller's lock", START_S, log=fleet.log)
+    said = hostler(fleet, "submit", "--own-dir", "--", "true")
+    assert (said.status, said.out) == (0, "j1\n"), said.err
 
 
 def test_a_second_controller_is_refused_and_the_first_goes_on(living: Fleet, hostler: Hostler) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -119,3 +120,24 @@ def test_the_reference_is_up_to_date() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "make_schema.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+COMMENTED = sorted(path for path in EXAMPLES.rglob("*") if path.suffix in (".yaml", ".yml", ".sh", ".md"))
+PROMISES = re.compile(
+    r"(later|next|coming|future) (release|version)|not (yet )?(supported|implemented)|until then|\bTODO\b"
+)
+NAMED = re.compile(r"(?<![\w/.-])((?:examples|docs|src|scripts|tests)/[\w./-]*\w)")
+
+
+@pytest.mark.parametrize("path", COMMENTED, ids=lambda path: str(path.relative_to(EXAMPLES)))
+def test_an_example_promises_nothing_and_names_what_is_there(path: Path) -> None:
+    text = " ".join(line.strip().removeprefix("#").strip() for line in path.read_text().splitlines())
+    found = PROMISES.search(text)
+    assert found is None, f"it says {found and found[0]!r}, which ages"
+    missing = [name for name in NAMED.findall(text) if not any((at / name).exists() for at in (ROOT, path.parent))]
+    assert not missing, f"it names {missing}, which are not there"
+
+
+def test_the_nodes_of_the_virtual_example_say_so() -> None:
+    nodes = load(EXAMPLES / "multi-provider.yaml", {}).fleet.nodes
+    assert {node.backend for node in nodes if node.name != "coordinator"} == {"virtual"}

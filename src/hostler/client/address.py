@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from hostler.model.errors import ControllerAbsent, UsageError
+from hostler.model.errors import ControllerAbsent, ControllerStarting, UsageError
+
+START_S = 60.0
+"""A controller that is starting is waited for so long at most."""
+LOOK_S = 0.05
+STARTING = "starting"
+"""What a controller writes behind its process id into its lock until it answers."""
 
 
 class Address(NamedTuple):
@@ -24,7 +32,10 @@ class Address(NamedTuple):
 
 
 def address_in(state_dir: Path) -> Address:
-    """The address that a running controller left in its state directory. Raises `ControllerAbsent`."""
+    """The address that a running controller left in its state directory.
+
+    Raises `ControllerAbsent` where none runs, `ControllerStarting` where one does not answer yet.
+    """
     try:
         left = json.loads((state_dir / "controller.json").read_bytes())
         token = (state_dir / "token").read_text().strip()
@@ -72,7 +83,40 @@ def _is_address(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and is_bare
 
 
+def rests(timeout_s: float) -> Iterator[float]:
+    """Rests between looks for a controller that is starting; they end once it has had its time."""
+    ends_at = time.monotonic() + min(timeout_s, START_S)
+    while time.monotonic() < ends_at:
+        yield LOOK_S
+
+
+def _starting(state_dir: Path) -> int | None:
+    """The process of a controller that is starting on a state directory, if one is: it holds the lock, and is in it."""
+    try:
+        lock = os.open(state_dir / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        words = os.read(lock, 100).decode(errors="replace").split()
+        if words[1:] != [STARTING] or not words[0].isdecimal() or not _is_alive(int(words[0])):
+            return None
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # free, if the process has that number by chance
+    except BlockingIOError:
+        return int(words[0])
+    except OSError:
+        return None
+    finally:
+        os.close(lock)
+    return None
+
+
 def _absent(state_dir: Path, why: str) -> ControllerAbsent:
+    process = _starting(state_dir)
+    if process is not None:
+        return ControllerStarting(
+            f"the controller of the state directory {state_dir} (process {process}) is starting and does not answer "
+            f"yet. Wait a moment, or look at {state_dir / 'controller.log'}"
+        )
     return ControllerAbsent(
         f"no controller is running for the state directory {state_dir}: {why}; start one with `hostler up --detach`"
     )

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 import httpx2
 
 from hostler.client import wire
-from hostler.client.address import Address, address_from, address_in
+from hostler.client.address import Address, address_from, address_in, rests
 from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, part
 from hostler.client.operations import Operations
 from hostler.client.plain import TIMEOUT_S
-from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost
+from hostler.model.errors import ControllerAbsent, ControllerStarting, HostlerError, LinkLost
 
 if TYPE_CHECKING:
     from hostler.client.jobs import AsyncGroup, AsyncJob
@@ -202,10 +202,19 @@ class AsyncClient(Operations):
                 if "id" in frame:
                     yield int(frame["id"]), json.loads(frame["data"]) if "data" in frame else None
 
+    async def _located(self) -> Address:
+        """Where the controller answers. One that is starting is waited for."""
+        for rest in rests(self._timeout_s):
+            try:
+                return self._locate()
+            except ControllerStarting:
+                await asyncio.sleep(rest)
+        return self._locate()
+
     @asynccontextmanager
     async def _ask(self, ask: Ask) -> AsyncIterator[httpx2.Response]:
         """An answer that is a success, its body yet to be read."""
-        address = self._locate()
+        address = await self._located()
         known = {**ask.headers, "Authorization": f"Bearer {address.token}"}
         kept = await self._connections(address)
         try:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from httptools import HttpParserError
 
 from hostler.client import wire
-from hostler.client.address import Address, address_from, address_in
+from hostler.client.address import Address, address_from, address_in, rests
 from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, part
 from hostler.client.connection import Incomplete, Response, connected, exchange
 from hostler.client.operations import Operations
-from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost
+from hostler.model.errors import ControllerAbsent, ControllerStarting, HostlerError, LinkLost
 
 if TYPE_CHECKING:
     from hostler.client.jobs import Group, Job
@@ -180,10 +180,19 @@ class Client(Operations):
                 if "id" in frame:
                     yield int(frame["id"]), json.loads(frame["data"]) if "data" in frame else None
 
+    def _located(self) -> Address:
+        """Where the controller answers. One that is starting is waited for."""
+        for rest in rests(self._timeout_s):
+            try:
+                return self._locate()
+            except ControllerStarting:
+                time.sleep(rest)
+        return self._locate()
+
     @contextmanager
     def _ask(self, ask: Ask) -> Iterator[Response]:
         """An answer that is a success, its body yet to be read."""
-        address = self._locate()
+        address = self._located()
         with closing(connected(address, self._timeout_s)) as connection:
             known = Ask(*ask[:3], {**ask.headers, "Authorization": f"Bearer {address.token}"})
             response = exchange(connection, address.url, known)

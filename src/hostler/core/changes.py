@@ -11,6 +11,7 @@ from hostler.core.index import Index
 from hostler.core.starting import HELD, Verdict, ends_at
 from hostler.core.state import Job, State
 from hostler.model.fleet import Link
+from hostler.model.units import gigabytes
 from hostler.model.views import Change, StartView
 from hostler.model.work import Resources, WorkKind
 from hostler.policy import cost, fit
@@ -139,7 +140,7 @@ def _by_need(state: State, index: Index, job: Job) -> Iterator[Change]:
 
 def _lesser(need: Resources) -> Iterator[tuple[str, Resources]]:
     if need.vram_gb:
-        yield f"a need of less VRAM than {need.vram_gb:g} GB", replace(need, vram_gb=0.0)
+        yield f"a need of less VRAM than {gigabytes(need.vram_gb)} GB", replace(need, vram_gb=0.0)
     if need.tiers:
         yield f"other tiers than {' or '.join(map(str, need.tiers))}", replace(need, tiers=())
     if need.gpus > 1:
@@ -158,8 +159,8 @@ def _more_vram(index: Index, wanted_gb: float) -> Change:
         len(names) for cls, names in index.members.items() if (index.samples[cls].device.vram_gb or 0.0) >= wanted_gb
     )
     largest = max((size for size in sizes if size is not None), default=None)
-    has = "none is known" if largest is None else f"the largest has {largest:g} GB"
-    return Change(what=f"more devices with {wanted_gb:g} GB of VRAM: {enough} of the fleet have it, {has}")
+    has = "none is known" if largest is None else f"the largest has {gigabytes(largest)} GB"
+    return Change(what=f"more devices with {gigabytes(wanted_gb)} GB of VRAM: {enough} of the fleet have it, {has}")
 
 
 def _by_price(state: State, index: Index, job: Job) -> Iterator[Change]:

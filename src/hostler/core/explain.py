@@ -11,14 +11,14 @@ from hostler.core.changes import changes_of
 from hostler.core.gangs import partners
 from hostler.core.index import Index
 from hostler.core.loop import spawning
-from hostler.core.starting import HELD, Verdict, ends_at, start_of
-from hostler.core.state import Device, Job, State
+from hostler.core.starting import HELD, Verdict, ends_at, filter_counts, start_of
+from hostler.core.state import Device, Job, Node, State
 from hostler.core.trust import decide as trust
-from hostler.model.fleet import Link
+from hostler.model.fleet import Link, Process
 from hostler.model.units import duration
 from hostler.model.views import DeviceGroup, Explanation, StartView
 from hostler.model.work import JobState
-from hostler.policy.fit import Gate, Refusal
+from hostler.policy.fit import Gate, Refusal, class_label
 from hostler.policy.retry import PRINTED
 
 BARRED = "barred"
@@ -120,19 +120,21 @@ def _why_waiting(index: Index, job: Job, verdicts: Mapping[str, Verdict], start:
         return "the fleet has no devices yet"
     fitting = [verdict for verdict in verdicts.values() if not verdict.never]
     if not fitting:
-        return f"it fits on no device of the fleet: {_counted(verdicts.values())}"
+        return f"it fits on no device of the fleet ({_counted(verdicts.values())})"
     ahead = 0 if start is None else start.ahead
     jobs = f"{ahead} {'job is' if ahead == 1 else 'jobs are'} ahead of it in the queue"
     if all(verdict.gate in HELD for verdict in fitting):
         return f"every device it fits on is taken; {jobs}"
-    kept = _counted(fitting)
-    return f"of {len(fitting)} devices it fits on, {kept}; {jobs}" if kept else jobs
+    excluded = sum(verdict.gate is not None for verdict in fitting)
+    if not excluded:
+        return jobs
+    are = "is" if excluded == 1 else "are"
+    return f"of {len(fitting)} devices it fits on, {excluded} {are} excluded ({_counted(fitting)}); {jobs}"
 
 
 def _counted(verdicts: Iterable[Verdict]) -> str:
-    """How many devices say no, by gate; the most frequent ones."""
-    counts = Counter(str(verdict.gate) for verdict in verdicts if verdict.gate is not None).most_common(3)
-    return ", ".join(f"{count} {'says' if count == 1 else 'say'} {gate}" for gate, count in counts)
+    """How many devices each filter excludes."""
+    return filter_counts(dict(Counter(str(each.gate) for each in verdicts if each.gate is not None).most_common()))
 
 
 def _expected(index: Index, start: StartView | None) -> str:
@@ -167,7 +169,7 @@ def _of_attempt(state: State, index: Index, job: Job) -> Iterator[str]:
         yield f"put there: {attempt.why}"
     device = state.devices[attempt.device]
     node = state.nodes[device.spec.node]
-    yield f"its process is {attempt.process}, the link to {node.spec.name} is {node.link}"
+    yield _process(attempt.process, node)
     told = pools.says(state, index, job)
     if told is not None and (job.state is JobState.RUNNING or job.cancelling is not None):
         yield told  # of one that has not begun, it is the first that is said
@@ -181,6 +183,22 @@ def _of_attempt(state: State, index: Index, job: Job) -> Iterator[str]:
     if ends is not None and not attempt.lane:
         half, most = (duration(at - index.now) for at in ends)
         yield f"expected to end in about {half}, hardly later than in {most}"
+
+
+def _process(process: Process, node: Node) -> str:
+    """What is known of a process: of one on a node that is unreachable, what was reported last."""
+    name = node.spec.name
+    if process is Process.ENDED:
+        known = "its process has ended"
+    elif process is Process.UNKNOWN:
+        known = f"{name} has not reported a process of it"
+    elif node.link is Link.UP:
+        known = "its process is alive" if process is Process.ALIVE else f"{name} has its order and has not started it"
+    elif process is Process.ALIVE:
+        known = f"its process was alive at the last report of {name}"
+    else:
+        known = f"at the last report of {name}, its process had not been started"
+    return f"{known}; {name} is {'connected' if node.link is Link.UP else 'unreachable'}"
 
 
 def _refused(device: Device, refusal: Refusal) -> Verdict:
@@ -219,7 +237,7 @@ def _grouped(index: Index, verdicts: Mapping[str, Verdict]) -> Iterator[DeviceGr
         found[index.classes.get(name, NO_CLASS), verdict.gate].append(name)
     for (cls, gate), names in sorted(found.items(), key=lambda item: -len(item[1])):
         yield DeviceGroup(
-            cls=cls, gate=gate, count=len(names), says=verdicts[names[0]].says, devices=tuple(names)
+            cls=class_label(cls), gate=gate, count=len(names), says=verdicts[names[0]].says, devices=tuple(names)
         )  # fmt: skip
 
 

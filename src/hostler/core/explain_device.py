@@ -10,7 +10,7 @@ from hostler.core.care import effects, views as care
 from hostler.core.gangs import partners
 from hostler.core.held import held
 from hostler.core.index import Index
-from hostler.core.starting import ready_jobs
+from hostler.core.starting import filter_counts, ready_jobs
 from hostler.core.state import Device, Job, State
 from hostler.core.trust import decide as trust
 from hostler.core.uses import Group
@@ -18,7 +18,7 @@ from hostler.model.errors import NotFound
 from hostler.model.fleet import Link
 from hostler.model.views import DeviceExplanation, DeviceView
 from hostler.model.work import ANYWHERE, WorkKind
-from hostler.policy.fit import Gate
+from hostler.policy.fit import Gate, class_label
 
 BEHIND = "behind others"
 """What keeps work off a device that would take it: somebody else is served first."""
@@ -40,7 +40,7 @@ def explain_device(state: State, index: Index, device: Device) -> DeviceExplanat
     return DeviceExplanation(
         device=view,
         node=node.spec.name,
-        cls=index.classes.get(name) if name in index.places else None,
+        cls=class_label(index.classes[name]) if name in index.places else None,
         tier=None if site is None else site.tier,
         link=node.link,
         summary=f"{name} {_summary(state, index, device, waiting)}",
@@ -71,8 +71,9 @@ def _summary(state: State, index: Index, device: Device, waiting: dict[str, int]
         return f"{has}, kept for {index.reserved[name]}"
     if not waiting:
         return f"{has}: nothing waits"
-    kept = ", ".join(f"{count} by {gate}" for gate, count in list(waiting.items())[:3])
-    return f"{has}: of what waits, {kept} kept off it"
+    jobs = sum(waiting.values())
+    are = "waiting job is" if jobs == 1 else "waiting jobs are"
+    return f"{has}: {jobs} {are} excluded ({filter_counts(waiting)})"
 
 
 def _kinds(state: State, device: Device) -> str:
@@ -83,7 +84,7 @@ def _kinds(state: State, device: Device) -> str:
 def _reasons(state: State, index: Index, device: Device, view: DeviceView) -> Iterator[str]:
     name = device.spec.id
     if name in index.places:
-        yield f"class {index.classes[name]}, tier {accounts.tier_of(index, name)}"
+        yield f"class {class_label(index.classes[name])}, tier {accounts.tier_of(index, name)}"
     if index.classes.get(name) in index.prices:
         yield f"worth {index.prices[index.classes[name]]:.2f} of the dearest class, as last planned"
     used = "?" if view.utilization is None else f"{view.utilization:.0%}"

@@ -437,8 +437,8 @@ class Index:
             site = fit.site(node, spec)
             self.sites[spec.id], cls = site, fit.device_class(site)
             self.classes[spec.id] = cls
-            self.samples.setdefault(cls, site)
             if not self.members[cls]:
+                self._show(cls, site)
                 self._forget_classes()
             self.members[cls][spec.id] = None
 
@@ -448,7 +448,7 @@ class Index:
         for spec in node.devices:
             self.closed(spec.id)
             self.places.discard(spec.id)
-            del self.sites[spec.id]
+            site = self.sites.pop(spec.id)
             cls = self.classes.pop(spec.id)
             self.yieldable[cls].pop(spec.id, None)
             self.members[cls].pop(spec.id, None)
@@ -456,6 +456,14 @@ class Index:
                 del self.members[cls]
                 self._forget_classes()
                 self.new_work = True  # scripts that waited for a GPU may take CPU slots once there is none
+            elif self.samples[cls] is site:
+                self._show(cls, self.sites[next(iter(self.members[cls]))])
+
+    def _show(self, cls: str, sample: Site) -> None:
+        """What is said of a class names this device of it; it must not name one that has left the fleet."""
+        self.samples[cls] = sample
+        for known in self.fits.values():
+            known.pop(cls, None)
 
     def _forget_classes(self) -> None:
         self.fitting.clear()

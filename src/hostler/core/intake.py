@@ -98,9 +98,16 @@ def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> No
 
 
 def _link_down(state: State, index: Index, given: inputs.LinkDown, emit: Emit) -> None:
-    node = _node(state, given.node)
-    if node.link is Link.UP or node.trouble != given.why:
-        emit(events.NodeUnreachable(node=given.node, why=given.why))
+    node, why = _node(state, given.node), _without_name(given.why, given.node)
+    if node.link is Link.UP or node.trouble != why:
+        emit(events.NodeUnreachable(node=given.node, why=why))
+
+
+def _without_name(why: str, node: str) -> str:
+    """Why a node is unreachable, without its name as the subject: that stands beside it wherever it is shown."""
+    subjects = (each for each in (f"node {node}", node) if why.startswith((f"{each} ", f"{each}:")))
+    subject = next(subjects, None)
+    return why if subject is None else why.removeprefix(subject).lstrip(" :") or why
 
 
 def _launched(state: State, index: Index, given: inputs.Launched, emit: Emit) -> None:

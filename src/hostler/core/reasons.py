@@ -62,7 +62,7 @@ def _standing(state: State, kind: WorkKind, served_s: float, total_s: float, who
     weight = state.rules.shares.get(kind)
     if weight is None or total_s <= 0 or whole <= 0:
         return kind
-    return f"{kind} (had {served_s / total_s:.0%} of the time, {weight / whole:.0%} meant)"
+    return f"{kind} ({served_s / total_s:.0%} of the device time, its share is {weight / whole:.0%})"
 
 
 def _over_its_like(state: State, index: Index, device: Device, job: Job, rivals: Sequence[Rival]) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _of_config(state: State, index: Index, tier: str, name: str) -> Iterator[str
     total_s = _tier_s(state, index, tier)
     if aim is not None and total_s > 0:
         had_s = accounts.served_s(state, index, accounts.config_account(tier, name))
-        yield f"{name} had {min(had_s / total_s, 1.0):.1%} of tier {tier}, {aim.share:.1%} meant"
+        yield f"{name} had {min(had_s / total_s, 1.0):.1%} of the time of tier {tier}, its share is {aim.share:.1%}"
     if config is not None:
         score = score_of(state, index, config)
         yield f"score {score.total:.2f}: " + ", ".join(

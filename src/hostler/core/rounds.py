@@ -83,13 +83,14 @@ def _seat(state: State, index: Index, job: Job, devices: tuple[str, ...], emit: 
     refused = gates.refusal(state, index, job, state.devices[devices[0]])
     _give_up(index, job.id)
     if refused is None:
+        cls = fit.class_label(index.classes[devices[0]])
         emit(
             AttemptLeased(
                 job=job.id,
                 attempt=f"{job.id}.{state.skipped + job.attempts + 1}",
                 device=devices[0],
                 others=tuple(devices[1:]),
-                why=f"planned for {index.classes[devices[0]]} this round, waited {index.now - job.submitted_at:.0f} s",
+                why=f"planned for {cls} this round, waited {index.now - job.submitted_at:.0f} s",
             )
         )
 

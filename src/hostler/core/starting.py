@@ -44,6 +44,11 @@ class Verdict:
     never: bool = False
 
 
+def filter_counts(counts: Mapping[str, int]) -> str:
+    """The three filters that exclude most, with their numbers; `counts` has the most frequent one first."""
+    return ", ".join(f"{filtered_by} {count}" for filtered_by, count in list(counts.items())[:3])
+
+
 def start_of(state: State, index: Index, job: Job, verdicts: Mapping[str, Verdict]) -> StartView:
     """When the waiting job is expected to start."""
     places = [name for name, verdict in verdicts.items() if not verdict.never]

@@ -90,6 +90,7 @@ def _check(spec: JobSpec) -> None:
         raise SpecError(f"job {spec.name!a} could not be read back from the journal: {fault}")
     if spec.key is not None and RESERVED_NAME.fullmatch(spec.key):
         raise SpecError(f"job {spec.name!r}: its key {spec.key!r} looks like an id; give it another key")
+    _check_needs(spec)
     payload = spec.payload
     if isinstance(payload, StagePayload):
         raise SpecError(f"job {spec.name!r}: stages of a training config are queued by its loop; declare the config")
@@ -102,12 +103,30 @@ def _check(spec: JobSpec) -> None:
         raise SpecError(f"job {spec.name!r}: the first word of its command is empty; it names the program")
     if isinstance(payload, ScriptPayload):
         _check_variables(spec.name, payload)
+        _check_outputs(spec.name, payload)
     if any("\0" in word for word in words):
         raise SpecError(f"job {spec.name!r}: a word of its command contains a NUL byte, which no program can be given")
     if sum(len(word.encode()) for word in words) > ARGV_MAX_BYTES:
         raise SpecError(f"job {spec.name!r}: its command is longer than {ARGV_MAX_BYTES} bytes; pass data in a file")
     if isinstance(payload, SweepPayload):
         _check_sweep(spec.name, payload)
+
+
+def _check_needs(spec: JobSpec) -> None:
+    need = spec.resources
+    if need.device != "cpu" or (need.gpus == 1 and not need.gpu_models):
+        return
+    what = f"{need.gpus} GPUs" if need.gpus > 1 else f"GPU model {', '.join(need.gpu_models)}"
+    raise SpecError(
+        f"job {spec.name!r}: {what} and device cpu contradict each other. Leave out one of them; "
+        "`cpus` is the number of host cores"
+    )
+
+
+def _check_outputs(name: str, payload: ScriptPayload) -> None:
+    for pattern in payload.outputs:
+        if not pattern or "\0" in pattern or pattern.startswith("/") or ".." in pattern.split("/"):
+            raise SpecError(f"job {name!r}: outputs has {pattern!a}. Name files below the folder of the job")
 
 
 def _check_variables(name: str, payload: ScriptPayload) -> None:

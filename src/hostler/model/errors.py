@@ -27,6 +27,7 @@
         ├── LinkLost             the connection broke; nothing is known about what runs there
         ├── LinkRefused          the other side answered, and said no
         └── ControllerAbsent     no controller is running for this state directory
+            └── ControllerStarting   one is starting there, and does not answer yet
 
 Each message says what happened, to what, and what to do about it.
 """
@@ -138,3 +139,7 @@ class LinkRefused(LinkError):
 
 class ControllerAbsent(LinkError):
     """No controller is running for this state directory."""
+
+
+class ControllerStarting(ControllerAbsent):
+    """A controller is starting for this state directory. It does not answer yet."""

@@ -59,3 +59,8 @@ def printable(text: str, limit: int | None = None) -> str:
     """A text from anywhere, made harmless for a terminal: control characters as escapes, cut to `limit` with `…`."""
     safe = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
     return safe if limit is None or len(safe) <= limit else safe[: limit - 1] + "…"
+
+
+def gigabytes(size: float) -> str:
+    """A size of memory in GB, with one decimal: drivers count in MiB, and 23.9883 GB are 24."""
+    return f"{round(size, 1):.15g}"

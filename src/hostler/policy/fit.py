@@ -6,6 +6,7 @@ What is unknown about a device refuses whatever asks for it: a guess would cost 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from hashlib import blake2b
@@ -16,6 +17,7 @@ from hostler.model.fleet import NO_LIMITS, DeviceSpec, NodeLimits, NodeSpec
 from hostler.model.pools import Pool
 from hostler.model.record import record
 from hostler.model.rules import Tier
+from hostler.model.units import gigabytes
 from hostler.model.work import DeviceKind, Resources, WorkKind, disk_need
 from hostler.policy import constraints
 from hostler.policy.cost import device_price
@@ -31,6 +33,8 @@ HEADROOM = 0.05
 """Share of a device's VRAM that nobody is promised where several share it: drivers and fragments take their part."""
 ROUNDING = 1e-6
 """Sums of reservations may be off by so much."""
+HASHED = re.compile(r" #[0-9a-f]{6}$")
+SIZED = re.compile(r"(?<= )(\d+(?:\.\d+)?)GB(?= |$)")
 
 
 class Gate(StrEnum):
@@ -193,6 +197,12 @@ def device_class(place: Site) -> str:
     return " ".join(word for word in words if word)
 
 
+def class_label(name: str) -> str:
+    """The name of a class as it is shown: sizes with one decimal, and without its hash."""
+    words = HASHED.sub("", name)
+    return SIZED.sub(lambda size: f"{gigabytes(float(size[1]))}GB", words)
+
+
 def refusal(need: Resources, place: Site, work: WorkKind) -> Refusal | None:
     """The gate that keeps this kind of work with this need off the device for good; `None` where it fits."""
     limits = place.node.limits
@@ -348,15 +358,17 @@ def _vram_refusal(need: Resources, place: Site) -> Refusal | None:
     if need.vram_gb <= 0:
         return None
     if device.vram_gb is None:
-        return Refusal(gate=Gate.VRAM, why=f"needs {need.vram_gb:g} GB, that of {device.id} is unknown")
+        return Refusal(gate=Gate.VRAM, why=f"needs {gigabytes(need.vram_gb)} GB, that of {device.id} is unknown")
     if not need.shards:
         if NOMINAL * need.vram_gb <= device.vram_gb:
             return None
-        return Refusal(gate=Gate.VRAM, why=f"needs {need.vram_gb:g} GB, {device.id} has {device.vram_gb:g} GB")
+        return Refusal(
+            gate=Gate.VRAM, why=f"needs {gigabytes(need.vram_gb)} GB, {device.id} has {gigabytes(device.vram_gb)} GB"
+        )
     total = sum(each.vram_gb or 0.0 for each in place.peers)
     if NOMINAL * need.vram_gb <= total:
         return None
-    why = f"needs {need.vram_gb:g} GB, {device.id} and its peers have {total:g} GB together"
+    why = f"needs {gigabytes(need.vram_gb)} GB, {device.id} and its peers have {gigabytes(total)} GB together"
     return Refusal(gate=Gate.VRAM, why=why)
 
 
@@ -443,7 +455,8 @@ def _sharing_refusal(need: Resources, device: DeviceSpec, load: DeviceLoad) -> R
         return Refusal(gate=Gate.SHARED, why=f"{device.id} is in use and {_unknown(need)}")
     usable_gb = (1 - HEADROOM) * device.vram_gb
     if load.vram_gb + need.vram_gb > usable_gb + ROUNDING:
-        why = f"needs {need.vram_gb:g} GB, {load.vram_gb:g} of {usable_gb:g} GB that {device.id} may share are reserved"
+        reserved = f"{gigabytes(load.vram_gb)} of {gigabytes(usable_gb)} GB that {device.id} may share are reserved"
+        why = f"needs {gigabytes(need.vram_gb)} GB, {reserved}"
         return Refusal(gate=Gate.VRAM, why=why)
     if load.attempts >= load.lanes:
         return Refusal(gate=Gate.LANES, why=f"{device.id} has {load.attempts} of {load.lanes} jobs that may share it")

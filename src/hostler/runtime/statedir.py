@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Collection, Mapping
 from itertools import count
 from pathlib import Path
@@ -16,6 +17,8 @@ from hostler.model.errors import Conflict, StoreBusy, StoreFull
 from hostler.store.dialect import FILE, Place
 
 TOKEN_LENGTH = 32
+LOCK_TRIES = 10
+LOCK_REST_S = 0.02
 KEPT = ("token", "session.key", "identity", "known_hosts", "notified.json", "ended.json", "fleet.yaml", "fleet.json")
 """What a backup has of a state directory besides its journal, and all of the folder `dialin`: without them nodes and
 people would not know the controller again."""
@@ -252,6 +255,10 @@ class StateDir:
             ) from error
         self._flock(self._lock)
 
+    def note_starting(self) -> None:
+        """Let clients know that a controller of this process is starting: they wait for it. Raises `StoreFull`."""
+        self._note_holder(f"{os.getpid()} starting\n")
+
     def set_aside_strangers(self) -> Path | None:
         """Agents of a journal that is gone do not belong to the next one, whose jobs will have the same ids.
 
@@ -344,6 +351,7 @@ class StateDir:
     def announce(self, values: Mapping[str, object]) -> None:
         """Tell the command line where the controller answers."""
         self._publish(self.controller_file, json.dumps(dict(values)) + "\n")
+        self._note_holder(f"{os.getpid()}\n")
 
     def withdraw(self) -> None:
         """The controller answers no more."""
@@ -359,15 +367,28 @@ class StateDir:
         except OSError as error:
             raise StoreFull(f"{folder} cannot be made: {error.strerror}") from error
 
-    def _flock(self, lock: int) -> None:
+    def _note_holder(self, text: str) -> None:
+        """Write into the lock who holds it; nobody writes into that of another process."""
+        if self._lock is None:
+            return
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self.release()
-            raise StoreBusy(
-                f"another controller runs on the state directory {self.path}. Talk to that one (`hostler status`), "
-                "stop it (`hostler down`), or name another directory with --state-dir"
-            ) from error
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, text.encode(), 0)
+        except OSError as error:
+            raise StoreFull(f"{self.path / 'lock'} cannot be written: {error.strerror}") from error
+
+    def _flock(self, lock: int) -> None:
+        """Lock the directory. Clients that look whether somebody has the lock have it for an instant themselves."""
+        for _ in range(LOCK_TRIES):
+            try:
+                return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(LOCK_REST_S)
+        self.release()
+        raise StoreBusy(
+            f"another controller runs on the state directory {self.path}. Talk to that one (`hostler status`), "
+            "stop it (`hostler down`), or name another directory with --state-dir"
+        )
 
     def _publish(self, path: Path, text: str) -> None:
         """Write a private file at once or not at all."""

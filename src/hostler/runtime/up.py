@@ -86,6 +86,7 @@ def run(
     directory = StateDir(loaded.state_dir)
     directory.take()
     try:
+        directory.note_starting()
         directory.note_store(loaded.fleet.store)
         return asyncio.run(_run(loaded, directory, *asked, told, until_idle, out or sys.stdout))
     finally:

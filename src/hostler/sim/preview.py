@@ -170,7 +170,7 @@ def preview(asked: Asked, now: float) -> Preview:
         tiers=tuple(_tiers(asked.nodes)),
         classes=tuple(_classes(core.index, first, then)),
         devices=tuple(
-            DevicePlan(id=name, cls=core.index.classes[name], first=first[name], then=then[name])
+            DevicePlan(id=name, cls=fit.class_label(core.index.classes[name]), first=first[name], then=then[name])
             for name in core.state.devices
         ),
         waiting=tuple(_waiting(core.state, core.index)),
@@ -270,7 +270,7 @@ def _classes(
     for cls in sorted((each for each, names in index.members.items() if names), key=place):
         site, names = index.samples[cls], sorted(index.members[cls])
         yield ClassPlan(
-            cls=cls,
+            cls=fit.class_label(cls),
             tier=site.tier,
             devices=len(names),
             price_per_h=cost.device_price(site.node, site.device),

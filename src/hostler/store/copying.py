@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from hostler.model.errors import CorruptState, NotFound
 from hostler.model.record import record
 from hostler.store.archive import Archive, ArchiveWriter
-from hostler.store.dialect import FILE, Place, engine_of, named, reading_once, translated
+from hostler.store.dialect import FILE, Place, engine_of, folder_of, named, reading_once, translated
 from hostler.store.opening import schema_of
 
 ROWS = 10_000
@@ -56,7 +56,7 @@ def copy_out(place: Place, archive: ArchiveWriter) -> Copied:
         with reading_once(engine) as connection:
             return _copy_all(connection, archive, named(place))
     except DBAPIError as error:
-        raise translated(error, f"the journal of {named(place)} cannot be read") from error
+        raise translated(error, f"the journal of {named(place)} cannot be read", folder_of(engine)) from error
     finally:
         engine.dispose()
 
@@ -82,7 +82,7 @@ def copy_in(archive: Archive, place: Place) -> None:
             for table in made.values():
                 _fill(connection, table, archive)
     except DBAPIError as error:
-        raise translated(error, f"the journal {path} cannot be made") from error
+        raise translated(error, f"the journal {path} cannot be made", folder_of(engine)) from error
     finally:
         engine.dispose()
 

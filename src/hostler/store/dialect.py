@@ -6,6 +6,7 @@ A store is named by its place: the state directory whose SQLite file it is, or t
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -51,6 +52,10 @@ KINDS = {
 }
 """What PostgreSQL's codes of errors come to (its manual, appendix A); those of class 08 are lost connections."""
 
+VAGUE = ("disk I/O error", "unable to open")
+"""What SQLite says where it finds no room for the files beside a database, too."""
+ROOM_BYTES = 128 << 10
+"""Those files and some pages take so much."""
 UNANSWERED = ("OperationalError", "InterfaceError")
 """What psycopg, which need not be there, calls errors of the connection."""
 
@@ -152,10 +157,10 @@ def table_bytes(connection: Connection, *of: Table) -> int | None:
     return None if None in sizes else sum(size or 0 for size in sizes)
 
 
-def translated(error: DBAPIError, what: str) -> StoreError:
-    """A database's own error as one of ours, saying what to do."""
+def translated(error: DBAPIError, what: str, folder: Path | None = None) -> StoreError:
+    """A database's own error as one of ours, saying what to do. `folder` is that of its files, if they are here."""
     text, kind = " ".join(str(error.orig).split()), _kind(error)
-    if kind == FULL:
+    if kind == FULL or (folder is not None and any(each in text for each in VAGUE) and _has_no_room(folder)):
         return StoreFull(f"{what}: the disk is full. Free some space; nothing that was confirmed is lost")
     if kind == READ_ONLY:
         return StoreFull(f"{what}: it cannot be written ({text}). {_writable(error)}")
@@ -208,6 +213,20 @@ def _is_unanswered(error: BaseException | None) -> bool:
     """
     kinds = {each.__name__ for each in type(error).__mro__ if each.__module__.startswith("psycopg")}
     return not kinds.isdisjoint(UNANSWERED)
+
+
+def folder_of(engine: Engine) -> Path | None:
+    """The folder of a database's files; `None`: a server has them."""
+    database = engine.url.database
+    return None if engine.dialect.name == POSTGRESQL or database is None else Path(database).parent
+
+
+def _has_no_room(folder: Path) -> bool:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < ROOM_BYTES or (disk.f_files > 0 and disk.f_favail == 0)
 
 
 def _writable(error: DBAPIError) -> str:

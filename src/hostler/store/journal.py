@@ -24,7 +24,7 @@ from hostler.model.rules import CompactRules
 from hostler.model.usage import HourRow
 from hostler.model.views import HitView, JobView
 from hostler.store import appending, catalogue, compacting, leading, segments, tables, usage
-from hostler.store.dialect import POSTGRESQL, table_bytes, translated, upsert
+from hostler.store.dialect import POSTGRESQL, folder_of, table_bytes, translated, upsert
 from hostler.store.leading import Claim, Fence, Leader
 
 SNAPSHOTS_KEPT = 2
@@ -400,7 +400,7 @@ class Journal:
         try:
             yield
         except DBAPIError as error:
-            raise translated(error, what) from error
+            raise translated(error, what, folder_of(self._engine)) from error
         except PoolTimeout as error:
             raise StoreBusy(
                 f"{what}: all connections to the database are in use, and none came free in time"

@@ -22,7 +22,7 @@ from hostler.model.errors import Conflict, CorruptState
 from hostler.model.record import record
 from hostler.store import leading, segments
 from hostler.store.copying import rows_at_once, rows_of
-from hostler.store.dialect import FILE, Place, engine_of, named, patiently, reading_once, translated
+from hostler.store.dialect import FILE, Place, engine_of, folder_of, named, patiently, reading_once, translated
 from hostler.store.leading import Claim
 from hostler.store.opening import SCHEMA, open_journal, schema_of
 from hostler.store.tables import metadata
@@ -87,7 +87,7 @@ def _reading(place: Place) -> Iterator[Connection]:
         with reading_once(engine) as connection:
             yield connection
     except DBAPIError as error:
-        raise translated(error, f"the store {named(place)} cannot be read") from error
+        raise translated(error, f"the store {named(place)} cannot be read", folder_of(engine)) from error
     finally:
         engine.dispose()
 
@@ -107,7 +107,7 @@ def _writing(place: Place) -> Iterator[Connection]:
             migrate(connection, None, named(place))
             yield connection
     except DBAPIError as error:
-        raise translated(error, f"the store {named(place)} cannot be made") from error
+        raise translated(error, f"the store {named(place)} cannot be made", folder_of(engine)) from error
     finally:
         engine.dispose()
 

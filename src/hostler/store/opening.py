@@ -12,7 +12,17 @@ from sqlalchemy.exc import DBAPIError
 
 from hostler.model.errors import NotFound, SchemaMismatch
 from hostler.store import leading
-from hostler.store.dialect import FILE, POSTGRESQL, Place, engine_of, named, patiently, reading_once, translated
+from hostler.store.dialect import (
+    FILE,
+    POSTGRESQL,
+    Place,
+    engine_of,
+    folder_of,
+    named,
+    patiently,
+    reading_once,
+    translated,
+)
 from hostler.store.journal import Journal
 from hostler.store.tables import SCHEMA
 
@@ -61,10 +71,10 @@ def _kept(engine: Engine, what: str) -> Iterator[Engine]:
         yield engine
     except DBAPIError as error:
         engine.dispose()
-        raise translated(error, what) from error
+        raise translated(error, what, folder_of(engine)) from error
     except sqlite3.Error as error:
         engine.dispose()
-        raise translated(DBAPIError(None, None, error), what) from error
+        raise translated(DBAPIError(None, None, error), what, folder_of(engine)) from error
     except BaseException:
         engine.dispose()
         raise

@@ -45,6 +45,7 @@ STATUS: Mapping[type[errors.HostlerError], HTTPStatus] = {
     errors.LinkLost: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.LinkRefused: HTTPStatus.BAD_GATEWAY,
     errors.ControllerAbsent: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.ControllerStarting: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
 WITHOUT_CLASS: Mapping[int, str] = {

@@ -11,7 +11,7 @@ import pytest
 
 from hostler.model.artifacts import HUB
 from hostler.model.disks import DoomedFile
-from hostler.model.inputs import CopiesTold, CordonNode, LinkDown, Submit, Telemetry
+from hostler.model.inputs import CopiesTold, CordonNode, LinkDown, Started, Submit, Telemetry
 from hostler.web.pages import data
 from tests.core.builders import ended, script, sweep
 from tests.web.core_desk import Window, window
@@ -264,3 +264,16 @@ def test_lists_of_artifacts_can_be_narrowed_and_gone_through(kept: Window, monke
     rows = kept.get("/api/v1/artifacts?config=tiny_2p&limit=1000").json
     assert seen == {each["sha256"] for each in rows}
     assert len(rows) > 2 * 7
+
+
+def test_a_process_on_an_unreachable_node_is_shown_as_last_reported() -> None:
+    with window() as served:
+
+        def process() -> str:
+            return page(served, "jobs/j1").partition("<dt>Process</dt><dd>")[2].partition("</dd>")[0]
+
+        served.tell(Submit(specs=(script("a"),)))
+        served.tell(Started(attempt="j1.1", pid=7, pid_start=1))
+        assert process() == "alive, pid 7; its node is connected"
+        served.tell(LinkDown(node="n", why="no route"))
+        assert process() == "alive, pid 7 at the last report of its node, which is unreachable"

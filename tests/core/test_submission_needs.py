@@ -1,0 +1,53 @@
+"""Submissions with needs that contradict each other, or outputs outside the folder of the job, are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostler.core.state import State
+from hostler.core.submission import admit
+from hostler.model.errors import SpecError
+from hostler.model.work import JobSpec, Resources, ScriptPayload
+
+
+def leaving(*outputs: str) -> JobSpec:
+    return JobSpec(name="job", payload=ScriptPayload(schema=1, argv=("true",), outputs=outputs))
+
+
+def needing(**needs: object) -> JobSpec:
+    payload = ScriptPayload(schema=1, argv=("true",))
+    return JobSpec(name="job", payload=payload, resources=Resources(**needs))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pattern", ["/etc/passwd", "../model.pt", "runs/../../model.pt", "..", "", "/", "a\0b"])
+def test_outputs_outside_the_folder_of_the_job_are_refused(pattern: str) -> None:
+    with pytest.raises(SpecError, match=r"^job 'job': outputs has .*\. Name files below the folder of the job$"):
+        admit(State(), (leaving("model.pt"), leaving("model.pt", pattern)))
+
+
+@pytest.mark.parametrize("pattern", ["model.pt", "runs/*/model.pt", "**/*.pt", "a..b", "..."])
+def test_outputs_below_the_folder_of_the_job_are_admitted(pattern: str) -> None:
+    assert admit(State(), (leaving(pattern),))[0] == ("j1",)
+
+
+@pytest.mark.parametrize(
+    ("needs", "what"),
+    [
+        ({"gpus": 2}, "2 GPUs"),
+        ({"gpus": 8, "vram_gb": 24.0}, "8 GPUs"),
+        ({"gpu_models": ("4090",)}, "GPU model 4090"),
+        ({"gpu_models": ("4090", "A100"), "gpus": 2}, "2 GPUs"),
+    ],
+)
+def test_gpus_on_a_cpu_slot_are_refused(needs: dict[str, object], what: str) -> None:
+    with pytest.raises(SpecError, match=f"^job 'job': {what} and device cpu contradict each other. Leave out one of"):
+        admit(State(), (needing(device="cpu", **needs),))
+
+
+@pytest.mark.parametrize("device", ["gpu", "any", None])
+def test_several_gpus_on_other_devices_are_admitted(device: str | None) -> None:
+    assert admit(State(), (needing(device=device, gpus=2, gpu_models=("4090",)),))[0] == ("j1",)
+
+
+def test_many_cores_on_a_cpu_slot_are_admitted() -> None:
+    assert admit(State(), (needing(device="cpu", cpus=8.0, exclude_gpu_models=("P100",)),))[0] == ("j1",)
