@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from hostler.cli.common import Json
+from hostler.cli.declarations import Argument, Option
 from hostler.cli.show import Column, clean, maybe, say, say_json, shortened, table, terminal_width, wrapped
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from hostler.settings.nodes import Node
     from hostler.sim.preview import Asked, ClassPlan, DevicePlan, Preview, Run
 
-commands = typer.Typer()
 
 TIER_COLUMNS = (
     Column("TIER", right=True),
@@ -47,12 +45,9 @@ NEED_COLUMNS = (
 INDENT = "    "
 
 
-@commands.command()
 def plan(
-    fleet_file: Annotated[Path, typer.Argument(metavar="FILE", help="A fleet file (YAML).")],
-    nodes: Annotated[
-        bool, typer.Option("--nodes", help="Tell of every device, not of classes that are alike.")
-    ] = False,
+    fleet_file: Annotated[Path, Argument(metavar="FILE", help="A fleet file (YAML).")],
+    nodes: Annotated[bool, Option("--nodes", help="Tell of every device, not of classes that are alike.")] = False,
     as_json: Json = False,
 ) -> int:
     """Show what the scheduler would do with a fleet file.
@@ -65,7 +60,6 @@ def plan(
     at once; not where that is said of a part of the devices alone, because a probe has yet to find the others, or their
     memory is unknown.
 
-    \b
     Example:
       hostler plan examples/multi-provider.yaml
       hostler plan examples/multi-provider.yaml --nodes

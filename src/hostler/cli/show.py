@@ -7,11 +7,9 @@ but printable characters. Unknown is shown as `?`, never as 0.
 from __future__ import annotations
 
 import json
+import os
 import re
-import shutil
-import textwrap
 import time
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -23,7 +21,7 @@ LINES = 20
 GAP = "  "
 
 # What a job may say on a terminal: tabs, line ends, and colours, which are the one kind of escape that moves nothing.
-_HARMLESS = re.compile(r"\x1b\[[0-9;]*m|[\t\r\n]")
+_HARMLESS = r"\x1b\[[0-9;]*m|[\t\r\n]"
 
 
 class Column(NamedTuple):
@@ -47,7 +45,7 @@ def clean(value: object) -> str:
 def clean_output(text: str) -> str:
     """What a process wrote, for a terminal: colours and line ends stay, every other control is made visible."""
     parts, at = [], 0
-    for harmless in _HARMLESS.finditer(text):
+    for harmless in re.finditer(_HARMLESS, text):
         parts += [clean(text[at : harmless.start()]), harmless[0]]
         at = harmless.end()
     return "".join([*parts, clean(text[at:])])
@@ -138,6 +136,8 @@ def wrapped(title: str, text: str) -> list[str]:
 
 def paragraph(text: str, first: str = "", rest: str = "") -> list[str]:
     """`text` in lines that break between words; the first begins with `first`, the others with `rest`."""
+    import textwrap
+
     return textwrap.wrap(clean(text), terminal_width(), initial_indent=first, subsequent_indent=rest)
 
 
@@ -153,8 +153,14 @@ def clock(at: float, now: float) -> str:
 
 
 def terminal_width() -> int:
-    """Columns of the terminal, or 80 where there is none."""
-    return shutil.get_terminal_size((NARROW, 24)).columns
+    """Columns of the terminal, as `$COLUMNS` or the terminal itself says; 80 where there is none."""
+    chosen = os.environ.get("COLUMNS", "")
+    if chosen.isdecimal() and int(chosen):
+        return int(chosen)
+    try:
+        return os.get_terminal_size(1).columns or NARROW
+    except OSError:
+        return NARROW
 
 
 def say(lines: Iterable[str]) -> None:
@@ -217,4 +223,6 @@ def _columns(text: str) -> int:
     """Columns that a terminal takes for printable text."""
     if text.isascii():
         return len(text)
+    import unicodedata
+
     return sum(2 if unicodedata.east_asian_width(each) in "WF" else not unicodedata.combining(each) for each in text)

@@ -10,7 +10,7 @@ ENDED = ("done", "failed", "cancelled")
 """States in which a job of a group has ended, as `GroupView.jobs` counts them."""
 RESERVED = ("job", "outcome", "duration", "duration_s")
 """Names of columns that every group has; parameters and result fields of these names get a prefix."""
-NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?"
 
 
 class Field(NamedTuple):
@@ -49,7 +49,7 @@ def fields_of(rows: Sequence[Mapping[str, Any]]) -> list[Field]:
 
 def _parameter(name: str, values: Sequence[str | None]) -> Field:
     """The column of a parameter, whose values are texts."""
-    numbers = [NUMBER.fullmatch(value) is not None for value in set(values) if value is not None]
+    numbers = [re.fullmatch(NUMBER, value) is not None for value in set(values) if value is not None]
     return Field(name, name, values, all(numbers), not any(numbers))
 
 
