@@ -54,7 +54,7 @@ test: ## unit, property, main paths end to end (11 min)
 # Slurm is waited for most of the time: the browser and Ray, which cannot be shared out to processes, go on beside it.
 # Ray would put its workers behind all other processes. Each part is played, whatever becomes of the others. pytest ends
 # with 5 where a part has none of the tests that ARGS selects: one part must have some.
-test-services: ## PostgreSQL, Slurm, Ray, Prometheus, browser (20 min)
+test-services: ## PostgreSQL, Slurm, Ray, Prometheus, browser (25 min)
 	@scripts/make-env $(EXTRAS),ray
 	@$(RUN) scripts/vendored.py browser
 	@mkdir -p build; rm -f build/services-ended
