@@ -23,6 +23,7 @@ FIGURES = DOCS / "performance"
 NAMES = (
     "dispatch",
     "groups",
+    "cli",
     "executor",
     "sieve",
     "scale",

@@ -27,7 +27,7 @@ AUDIT_COLUMNS = (
     Column("ENTRY", right=True),
     Column("WHEN"),
     Column("WHO", yields=True),
-    Column("WHAT", yields=True, tail=True),
+    Column("WHAT", yields=True),
 )
 
 

@@ -14,7 +14,7 @@ from hostler.cli.show import UNKNOWN, Column, compact, say, say_json, table
 if TYPE_CHECKING:
     from hostler.settings import Setting
 
-COLUMNS = (Column("SETTING"), Column("VALUE", yields=True), Column("FROM", yields=True, tail=True))
+COLUMNS = (Column("SETTING"), Column("VALUE", yields=True), Column("FROM", yields=True))
 
 
 def show(

@@ -19,7 +19,7 @@ SILENT_S = 600.0
 """The controller may read copies for so long before it answers."""
 FILE_COLUMNS = (
     Column("RULE"),
-    Column("FILE", yields=True, tail=True),
+    Column("FILE", yields=True),
     Column("BYTES", right=True),
     Column("AGE", right=True),
     Column("PROOF", yields=True),
@@ -28,7 +28,7 @@ SUM_COLUMNS = (Column("MAY GO, FOR", yields=True), Column("FILES", right=True), 
 KEPT_COLUMNS = (Column("STAYS, FOR", yields=True), Column("FILES", right=True), Column("BYTES", right=True))
 TOMB_COLUMNS = (
     Column("RULE"),
-    Column("FILE", yields=True, tail=True),
+    Column("FILE", yields=True),
     Column("BYTES", right=True),
     Column("LEFT", right=True),
     Column("BY", yields=True),

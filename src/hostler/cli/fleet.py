@@ -21,9 +21,8 @@ from hostler.cli.show import (
     quantity,
     say,
     say_json,
-    shortened,
     table,
-    terminal_width,
+    wrapped,
 )
 from hostler.model.errors import UsageError
 
@@ -120,7 +119,7 @@ def sweep_row(sweep: View) -> Sequence[object]:
 
 def _status_lines(view: View) -> Iterator[str]:
     counts = ", ".join(f"{count} {state}" for state, count in view["jobs"].items() if count) or "none"
-    yield shortened(f"{clean(view['fleet'])}: hostler {clean(view['version'])}, entry {view['seq']}", terminal_width())
+    yield from wrapped("", f"{clean(view['fleet'])}: hostler {clean(view['version'])}, entry {view['seq']}")
     if view["leader"] is not None:
         yield from paragraph(f"standby  stands by and changes nothing; {clean(view['leader'])} leads", rest="         ")
     yield f"jobs     {counts}"

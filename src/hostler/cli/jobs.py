@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from hostler.cli.common import JobName, Json, StateDir, client, complete_job, local_results
 from hostler.cli.declarations import Argument, Option
-from hostler.cli.entries import entry_line
+from hostler.cli.entries import entry_lines
 from hostler.cli.errors import print_error, status_of
 from hostler.cli.groups import OPEN, JobsOrGroups, count, expect_group, is_group, parameters_text
 from hostler.cli.show import (
@@ -139,7 +139,7 @@ def show(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> No
         return
     say(_detail_lines(detail, time.time(), local_results(state_dir)))
     print()
-    say(entry_line(entry, terminal_width()) for entry in story)
+    say(line for entry in story for line in entry_lines(entry))
 
 
 def explain(

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from hostler.cli.common import StateDir, client
 from hostler.cli.declarations import Option
-from hostler.cli.entries import entry_line
-from hostler.cli.show import terminal_width
+from hostler.cli.entries import entry_lines
 
 SHOWN = 50
 
@@ -35,6 +34,6 @@ def events(
     if begin >= newest and not follow:
         return
     for entry in asked.events(begin):
-        print(json.dumps(entry) if as_json else entry_line(entry, terminal_width()), flush=follow)
+        print(json.dumps(entry) if as_json else "\n".join(entry_lines(entry)), flush=follow)
         if entry["seq"] >= newest and not follow:
             return

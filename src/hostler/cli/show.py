@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
 UNKNOWN = "?"
@@ -20,20 +20,21 @@ NARROWEST_CELL = 8
 LINES = 20
 GAP = "  "
 
+MORE = "… (--json has the rest)"
+UNLIMITED = 1_000_000
+BREAK = r"(?<![0-9])(?<![0-9][hmd]) +|(?<=[0-9]) +(?![A-Za-zµ%°]{1,5}(?:[^A-Za-z]|$))|(?<=[0-9][hmd]) +(?![0-9])"
+"""Spaces at which a line may end: not between a number and a unit of at most five letters, nor within `5h 07m`."""
+
 # What a job may say on a terminal: tabs, line ends, and colours, which are the one kind of escape that moves nothing.
 _HARMLESS = r"\x1b\[[0-9;]*m|[\t\r\n]"
 
 
 class Column(NamedTuple):
-    """One column: numbers stand at the right, `yields` gives room when a line is too long.
-
-    Of what is too long for its column the end is left out; of a column of places in files, the beginning (`tail`).
-    """
+    """One column: numbers stand at the right; a text of one that `yields` is wrapped where a line is too long."""
 
     title: str
     right: bool = False
     yields: bool = False
-    tail: bool = False
 
 
 def clean(value: object) -> str:
@@ -100,12 +101,20 @@ def standing(job: Mapping[str, Any]) -> str:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], width: int | None = None) -> Iterator[str]:
-    """Lines of a table that is at most `width` columns wide (by default the terminal's, or 80), titles first."""
+    """Lines of a table, titles first: at most `width` columns wide, by default as wide as `table_width`.
+
+    Nothing is cut: where a row is too wide, texts in columns that yield are wrapped below themselves.
+    """
     cells = [[column.title for column in columns], *([clean(cell) for cell in row] for row in rows)]
-    widths = _widths(columns, cells, terminal_width() if width is None else width)
+    widths = _widths(columns, cells, table_width() if width is None else width)
     for row in cells:
-        fitted = (_fit(cell, wide, column) for cell, wide, column in zip(row, widths, columns, strict=True))
-        yield GAP.join(fitted).rstrip()
+        parts = [
+            _pieces_of(cell, wide) if column.yields else [cell]
+            for cell, wide, column in zip(row, widths, columns, strict=True)
+        ]
+        for line in zip_longest(*parts, fillvalue=""):
+            fitted = (_fit(part, wide, column) for part, wide, column in zip(line, widths, columns, strict=True))
+            yield GAP.join(fitted).rstrip()
 
 
 def least_widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
@@ -127,18 +136,16 @@ def shortened(text: str, width: int) -> str:
 
 
 def wrapped(title: str, text: str) -> list[str]:
-    """`text` beside its title, in as many lines as it needs; at most `LINES`."""
-    width = terminal_width() - len(title)
-    pieces = list(islice(_pieces(text, width), LINES + 1)) or [""]
-    lines = [title + pieces[0], *(" " * len(title) + piece for piece in pieces[1:LINES])]
-    return lines if len(pieces) <= LINES else [*lines[:-1], shortened(lines[-1] + pieces[LINES], terminal_width())]
+    """`text` beside its title, in as many lines as it needs."""
+    pieces = _pieces_of(text, terminal_width() - len(title))
+    return [title + pieces[0], *(" " * len(title) + piece for piece in pieces[1:])]
 
 
 def paragraph(text: str, first: str = "", rest: str = "") -> list[str]:
     """`text` in lines that break between words; the first begins with `first`, the others with `rest`."""
-    import textwrap
-
-    return textwrap.wrap(clean(text), terminal_width(), initial_indent=first, subsequent_indent=rest)
+    indent = max(len(first), len(rest))
+    pieces = _pieces_of(clean(text), terminal_width() - indent)
+    return [first + pieces[0], *(rest + piece for piece in pieces[1:])]
 
 
 def share(part: float | None) -> str:
@@ -161,6 +168,12 @@ def terminal_width() -> int:
         return os.get_terminal_size(1).columns or NARROW
     except OSError:
         return NARROW
+
+
+def table_width() -> int:
+    """Columns that a table may take: those of the terminal. Without one, a row is one line, for programs."""
+    chosen = os.environ.get("COLUMNS", "")
+    return terminal_width() if chosen or os.isatty(1) else UNLIMITED
 
 
 def say(lines: Iterable[str]) -> None:
@@ -196,14 +209,35 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: in
 
 
 def _fit(text: str, width: int, column: Column) -> str:
-    text = _ending(text, width) if column.tail else shortened(text, width)
     filling = " " * (width - _columns(text))
     return filling + text if column.right else text + filling
 
 
-def _ending(text: str, width: int) -> str:
-    """The end of the text in at most `width` (3 or more) columns."""
-    return text if _columns(text) <= width else "…" + next(_pieces(text[::-1], width - 1), "")[::-1]
+def _pieces_of(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` columns, at least one of them.
+
+    Lines end between words, but not between a number and its unit (`3.1 GB`, `5h 07m`); a word that is too long for a
+    line is continued on the next one. Of a text of more than `LINES` lines, the last one says that there is more.
+    """
+    if _columns(text) <= width:
+        return [text]
+    lines = list(islice(_lines(text, width), LINES + 1))
+    return lines if len(lines) <= LINES else [*lines[: LINES - 1], *_pieces(MORE, width)]
+
+
+def _lines(text: str, width: int) -> Iterator[str]:
+    line, gap = "", ""
+    words = re.split(f"({BREAK})", text)
+    for word, gap_after in zip(words[::2], [*words[1::2], ""], strict=True):
+        if line and _columns(line) + len(gap) + _columns(word) <= width:
+            line += gap + word
+        else:
+            if line:
+                yield line
+            *full, line = list(_pieces(word, width)) or [""]
+            yield from full
+        gap = gap_after
+    yield line
 
 
 def _pieces(text: str, width: int) -> Iterator[str]:

@@ -20,7 +20,6 @@ from hostler.cli.show import (
     quantity,
     say,
     say_json,
-    shortened,
     table,
     terminal_width,
     wrapped,
@@ -197,12 +196,12 @@ def _remarks(config: View, now: float) -> Iterator[str]:
 
 def _heading(config: View) -> Iterator[str]:
     rating, current = config["rating"], config["current"]
-    name = shortened(clean(config["name"]), terminal_width())
+    name = clean(config["name"])
     if current is None:
-        yield f"{name}: no model yet"
+        yield from wrapped("", f"{name}: no model yet")
         return
     known = "not rated yet" if rating is None else f"Elo {_interval(rating)} from {rating['games']} games"
-    yield f"{name}: model {config['generation']} ({clean(current[:SHORT_SHA])}), {known}"
+    yield from wrapped("", f"{name}: model {config['generation']} ({clean(current[:SHORT_SHA])}), {known}")
     velocity = config["velocity"]
     if velocity is not None:
         yield f"{velocity['per_day']:+.0f} Elo/day, 95 % in [{velocity['low']:+.0f}, {velocity['high']:+.0f}]"

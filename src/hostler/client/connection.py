@@ -92,10 +92,14 @@ class Response:
 
     def _receive(self) -> int:
         data = self._connection.recv(PIECE_BYTES)
-        if data:
-            self._parser.feed_data(data)
-        else:
+        if not data:
             self._is_over = True
+            return 0
+        try:
+            self._parser.feed_data(data)
+        except HttpParserError:
+            if not self._is_complete:  # what follows a whole response belongs to none
+                raise
         return len(data)
 
     def _expect_complete(self) -> None:
