@@ -51,14 +51,18 @@ test: ## unit, property, main paths end to end (11 min)
 	$(ENV)
 	$(PYTEST) --hypothesis-profile same-examples -m "$(QUICK)" $(ARGS)
 
-# Each part is played, whatever becomes of the others. pytest ends with 5 where a part has none of the tests that ARGS
-# selects: one part must have some.
-test-services: ## PostgreSQL, Slurm, Ray, Prometheus, browser (30 min)
+# Slurm is waited for most of the time: the browser and Ray, which cannot be shared out to processes, go on beside it.
+# Ray would put its workers behind all other processes. Each part is played, whatever becomes of the others. pytest ends
+# with 5 where a part has none of the tests that ARGS selects: one part must have some.
+test-services: ## PostgreSQL, Slurm, Ray, Prometheus, browser (25 min)
 	@scripts/make-env $(EXTRAS),ray
 	@$(RUN) scripts/vendored.py browser
-	@$(PYTEST) -m "$(SERVICES) and not ray" --ignore tests/browser $(ARGS); ended=$$?; \
-	scripts/own-network $(RUN) -m pytest $(TIMEOUT) tests/browser $(ARGS); ended="$$ended $$?"; \
-	$(RUN) -m pytest $(TIMEOUT) -m "$(SERVICES) and ray" $(ARGS); ended="$$ended $$?"; \
+	@mkdir -p build; rm -f build/services-ended
+	@{ scripts/own-network $(RUN) -m pytest $(TIMEOUT) tests/browser $(ARGS); ended=$$?; \
+	RAY_worker_niceness=0 $(RUN) -m pytest $(TIMEOUT) -m "$(SERVICES) and ray" $(ARGS); \
+	echo "$$ended $$?" >build/services-ended; } >build/services.log 2>&1 & \
+	$(PYTEST) -m "$(SERVICES) and not ray" --ignore tests/browser $(ARGS); ended=$$?; \
+	wait; cat build/services.log; ended="$$ended $$(cat build/services-ended || echo 1)"; \
 	echo "hostler: pytest ended with $$ended (services, browser, Ray)"; \
 	case " $$ended " in *" 0 "*) ;; *) exit 1 ;; esac; \
 	for each in $$ended; do [ $$each = 0 ] || [ $$each = 5 ] || exit 1; done

@@ -325,6 +325,7 @@ def test_a_probe_file_is_written_and_read(post: Post, root: Path, tmp_path: Path
 
 def test_a_full_disk_is_an_answer(small_disk: Path) -> None:
     post = Post(small_disk / "root")
+    post.ask("prepare", token="t", files={})
     sid = post.ask("listen", token="t", task=0, run=0, stream="e1-1", create=True)["stream"]
     fill(small_disk / "ballast")
     assert "No space left" in post.ask("prepare", token="t", files={"a": "x" * 100_000})["error"]
@@ -537,6 +538,7 @@ def test_what_was_to_be_said_first_is_prepared_and_listened_to_before_anybody_is
 
 
 def test_hanging_up(post: Post, begin: Begin) -> None:
+    post.ask("prepare", token="b1", files={})
     berth = begin(idle_s=600)
     sid = post.ask("listen", token="b1", task=0, run=0, stream="e1-1", create=True)["stream"]
     post.say(sid, HELLO)
@@ -548,6 +550,16 @@ def test_hanging_up(post: Post, begin: Begin) -> None:
     assert "error" in post.ask("hang_up", stream=sid)
     assert "error" in post.ask("listen", token="b1", task=0, run=0, stream="e1-1", create=True)
     assert "error" in post.ask("listen", token="b1", task=0, run=0, stream="../x", create=True)
+
+
+def test_listening_makes_no_folder_of_a_batch_that_is_not_there(post: Post, root: Path) -> None:
+    """Where the shared folder is not mounted, an empty batch would mean that the run has left nothing."""
+    post.ask("prepare", token="b1", files={})
+    (root / "jobs").rename(root / "away")
+    assert "No such file" in post.ask("listen", token="b1", task=0, run=0, stream="e1-1", create=True)["error"]
+    assert not (root / "jobs").exists()
+    (root / "away").rename(root / "jobs")
+    assert post.ask("listen", token="b1", task=0, run=0, stream="e1-1", create=True)["ok"]
 
 
 def test_a_controller_that_does_not_read_keeps_nobody_from_writing(post: Post, root: Path) -> None:

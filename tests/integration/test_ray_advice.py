@@ -13,6 +13,7 @@ from hostler.workloads.gameboy.order import order_of
 from hostler.workloads.gameboy.strict import SpecError
 from hostler.workloads.gameboy.training import Training
 from tests.patience import PATIENCE_S
+from tests.raytown.town import BARE
 from tests.workloads.gameboy.advice import stub
 from tests.workloads.gameboy.advice.asking import section
 
@@ -30,7 +31,7 @@ def cluster() -> Iterator[Any]:
     """A head that works nothing, and two nodes with two CPUs each. None of them knows the token."""
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": STORE_BYTES})
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": STORE_BYTES, **BARE})
     try:
         for _ in range(2):
             made.add_node(num_cpus=2, object_store_memory=STORE_BYTES)

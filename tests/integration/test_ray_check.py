@@ -154,7 +154,7 @@ def test_a_folder_that_is_not_shared_and_a_cluster_that_is_gone(ray_python_found
     kept.mkdir()
     plan = f"checkpoints: {kept}"
     may_mount = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", kept], check=False).returncode == 0
-    with town(ray_python_found, (2, 2)) as found:
+    with town(ray_python_found, (3,)) as found:
         if may_mount:
             found.tell("apart", "1", str(kept))
             said = checked(tmp_path, found.address, found.python, plan)

@@ -21,7 +21,8 @@ def main() -> None:
     from ray.cluster_utils import Cluster  # type: ignore[import-not-found]
 
     port, agent_port, machines = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
-    head: dict[str, Any] = {"num_cpus": 0, "num_gpus": 0, "object_store_memory": STORE, "include_dashboard": True}
+    head: dict[str, Any] = {"num_cpus": 0, "num_gpus": 0, "object_store_memory": STORE}
+    head |= {"include_dashboard": True, "include_log_monitor": False}  # nobody reads what it would pass on
     dashboard = {"dashboard_host": "127.0.0.1", "dashboard_port": port, "dashboard_agent_listen_port": agent_port}
     cluster = Cluster(initialize_head=True, head_node_args={**head, **dashboard})
     nodes = [add(cluster, at, count) for at, count in enumerate(machines)]

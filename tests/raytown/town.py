@@ -36,8 +36,14 @@ QUICK = {
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "2000",
     "RAY_health_check_failure_threshold": "3",
+    "RAY_worker_niceness": "0",
 }
-"""A dead node is told of within seconds. Not sooner: on a crowded machine the living are slow, too."""
+"""A dead node is told of within seconds. Not sooner: on a crowded machine the living are slow, too. Workers are not
+behind all others in the queue for the processors, as Ray has it (15)."""
+
+
+BARE = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
+"""Arguments of the head of a `ray.cluster_utils.Cluster` whose programs ask Ray itself and nothing else."""
 
 
 def ray_python() -> str | None:

@@ -143,8 +143,11 @@ def test_a_relapse_gives_an_id_again() -> None:
         lab.remember()
         one = lab.submit("sleep 600", "--job-name=one")
         lab.wait_for(one, "RUNNING")
+        until(lambda: "slurmstepd" in _names(lab), "it runs", PATIENCE_S, lab.logs)
         lab.relapse()
         assert lab.run("squeue", "-h", "-j", one).returncode == 1
+        # slurmctld has jobs that it does not know ended on their nodes: who got the id before would end with it.
+        until(lambda: "slurmstepd" not in _names(lab), "the end of the job that is not known", PATIENCE_S, lab.logs)
         other = lab.submit("sleep 600", "--job-name=other")
         assert other == one
         assert lab.wait_for(other, "RUNNING")["JobName"] == "other"

@@ -25,6 +25,7 @@ class Tail:
         self._outlet = outlet
         self._number = number
         self._name = name
+        self._batch_folder = run.batch.folder
         self._target = run.stream(name)
         self._source = run.source(name)
         self._offset = offset
@@ -34,7 +35,9 @@ class Tail:
         self.on_closed: Callable[[], None] = lambda: None
 
     def create(self) -> None:
-        """Make the stream; raises OSError if there is such a one already."""
+        """Make the stream; raises OSError if there is such a one already, or if the batch has no folder."""
+        # An empty folder would mean that the run has left nothing: the file system may be gone for a while.
+        os.stat(self._batch_folder)
         make_folder(os.path.dirname(self._target))
         os.close(os.open(self._source, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 

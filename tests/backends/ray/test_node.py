@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,9 +16,11 @@ import pytest
 
 from hostler.agent.build import build_zipapp
 from hostler.backends.base import Store
+from hostler.backends.channel import Channel
 from hostler.backends.courier import Parcel
 from hostler.backends.packing import Packer
 from hostler.backends.ray import Calling, Door, RayCluster, RayNode, RayRest, Terms, Wants
+from hostler.backends.ray.node import Pilot
 from hostler.model.commands import AttemptOrder
 from hostler.model.errors import LinkError, LinkLost, LinkRefused
 from hostler.model.inputs import Closed, Ended, Input, LinkUp, NodeFound, Requested, Started, Submitted, Trouble
@@ -184,6 +187,37 @@ async def test_a_pilot_of_the_controller_before_is_gone_on_with_and_older_ones_e
         assert (up.agent, up.attempts) == (token, ("j1.1",))
         assert ray.submissions == [token]
         assert (await again.some(Closed)).token == "hostler-share-old"
+        await again.node.stop(["j1.1"], "enough")
+        assert (await again.some(Ended)).reason == "stopped"
+
+
+async def test_pilot_is_not_idle_before_it_has_told_what_it_has(
+    made: Exchange, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller that was restarted looks at its pilot while that is connected and has not told anything."""
+    async with share(made, ray) as found:
+        await woken(found, "j1.1", "sleep", "600")
+        await found.some(Started)
+        token = (await found.some(Submitted)).token
+
+    async def looked_at_twice(node: RayNode, _: Channel) -> None:
+        look, looks = node._look, count(1)
+        seen = asyncio.Event()
+
+        async def noting(pilot: Pilot) -> None:
+            await look(pilot)
+            if next(looks) == 2:
+                seen.set()
+
+        monkeypatch.setattr(node, "_look", noting)
+        async with asyncio.timeout(PATIENCE_S):
+            await seen.wait()
+
+    monkeypatch.setattr(RayNode, "_upgrade", looked_at_twice)
+    async with share(made, ray, (batch(token, token),)) as again:
+        assert (await again.some(LinkUp)).attempts == ("j1.1",)
+        assert again.node._pilot is not None
+        assert again.node._pilot.leaving is None
         await again.node.stop(["j1.1"], "enough")
         assert (await again.some(Ended)).reason == "stopped"
 

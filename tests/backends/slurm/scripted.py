@@ -262,6 +262,8 @@ class Job:
     """Whether the queue has it."""
     recorded: str | None = None
     """What accounting says instead; the empty text: nothing at all."""
+    ends: float | None = None
+    """The end of it that the queue shows: of its time while it runs, its own once it ends."""
 
 
 class Table:
@@ -368,7 +370,7 @@ class Table:
 
 
 def _row(job: Job) -> QueueRow:
-    return QueueRow(**_common(job, job.state), user="me", partition="gpu", reason=job.reason)
+    return QueueRow(**_common(job, job.state), user="me", partition="gpu", reason=job.reason, ends=job.ends)
 
 
 def _recorded(job: Job) -> AccountingRow:

@@ -93,6 +93,21 @@ async def test_over_after_its_last_words(tmp_path: Path, state: str) -> None:
         assert agent.asked("ack") == [], "what was held back was not durable"
 
 
+async def test_cancelled_allocation_is_not_out_of_time_though_its_end_is_shown(tmp_path: Path) -> None:
+    """While an allocation ends, the queue shows when it was told to, and no more when its time is over."""
+    async with stage(tmp_path) as it:
+        token = await it.submitted(order("j1.1"))
+        agent = await it.begun(token)
+        it.job(token).state, it.job(token).ends = "COMPLETING", it.clock.now()
+        await it.looks(2)
+        it.post.tell(agent, "ended", attempt="j1.1", reason="stopped", exit_code=1, error=f"{ALLOCATION_ENDS}: TERM")
+        it.post.end(token, "signal")
+        await over(it, token, "CANCELLED", "sacct")
+        end = await it.ended("j1.1")
+        assert (end.reason, says("CANCELLED") in str(end.error)) == ("lost", True), end.error
+        await it.closed()
+
+
 @pytest.mark.parametrize("state", SHOWN)
 async def test_what_it_has_said_itself_wins(tmp_path: Path, state: str) -> None:
     async with stage(tmp_path) as it:

@@ -23,6 +23,7 @@ from hostler.workloads.gameboy.run import Spread, read_run
 from hostler.workloads.gameboy.seeing import Eyes
 from hostler.workloads.gameboy.training import Training
 from hostler.workloads.gameboy.workers import Plan
+from tests.raytown.town import BARE
 from tests.workloads.gameboy import standing
 from tests.workloads.gameboy.test_main import begun, order, told
 from tests.workloads.gameboy.test_workers import presses_a
@@ -42,7 +43,7 @@ def cluster() -> Iterator[Any]:
     """A head that works nothing, and three nodes with one CPU each."""
     from ray.cluster_utils import Cluster
 
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": STORE_BYTES})
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": STORE_BYTES, **BARE})
     try:
         for _ in range(3):
             made.add_node(num_cpus=1, object_store_memory=STORE_BYTES)

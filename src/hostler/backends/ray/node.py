@@ -122,6 +122,8 @@ class RayNode(DialinNode):
         """Attempts that no pilot has been told of."""
         self._held: set[str] = set()
         """Attempts and chunks that a pilot has, or has something of that is wanted."""
+        self._is_heard = False
+        """Whether the pilot is linked and has told what it has."""
         self._used_at = 0.0
         self._durable = 0
         self._visible: str | None = None
@@ -324,7 +326,7 @@ class RayNode(DialinNode):
                 self._held = {*each.attempts, *each.chunks}
                 self._waiting.clear()
                 self._failed = 0
-                self._used_at = self._cluster.clock.now()
+                self._is_heard, self._used_at = True, self._cluster.clock.now()
             elif isinstance(each, Returned | Searched):
                 self._let_go_of(each.chunk)
 
@@ -345,7 +347,7 @@ class RayNode(DialinNode):
     def _unlinked(self) -> None:
         """Who called is gone: nobody waits for more calls of it."""
         super()._unlinked()
-        self._call = None
+        self._call, self._is_heard = None, False
 
     def _link_up(self, hello: Facts) -> LinkUp:
         assert self._pilot is not None
@@ -447,7 +449,7 @@ class RayNode(DialinNode):
 
     async def _end_if_idle(self, pilot: Pilot) -> None:
         idle_s = self._cluster.clock.now() - self._used_at
-        if self._channel is not None and not self._held and idle_s > self._use.idle_s and pilot.leaving is None:
+        if self._is_heard and not self._held and idle_s > self._use.idle_s and pilot.leaving is None:
             pilot.leaving = f"it had nothing to do for {self._use.idle_s:g} s"
             await super().release()
 

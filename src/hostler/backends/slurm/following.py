@@ -190,7 +190,7 @@ class Follower:
             berth.stuck = waits and row.reason in HOPELESS
         if berth.run is None:
             berth.phase = SlotPhase.UNKNOWN if row.state.phase is Phase.UNKNOWN else SlotPhase.WAITING
-        elif row.ends is not None and not waits:
+        elif row.ends is not None and row.state.phase is Phase.RUNNING:  # of what is ending, it is no more the limit
             berth.ends_at = berth.over_at = row.ends
         if waits and berth.following:
             # It was taken off its host, and waits to begin anew: nothing of its run goes on.
