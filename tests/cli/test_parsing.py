@@ -56,7 +56,7 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 SPELT: dict[str, st.SearchStrategy[tuple[Any, list[str]]]] = {
     "text": WORDS.map(lambda word: (word, [word])),
     "whole": st.integers(-5, 9).map(lambda value: (value, [str(value)])),
-    "number": st.floats(allow_nan=False).map(lambda value: (value, [repr(value)])),
+    "number": st.floats(allow_nan=False, allow_infinity=False).map(lambda value: (value, [repr(value)])),
     "path": st.sampled_from(["a", "/b/c", "-d"]).map(lambda word: (Path(word), [word])),
     "colour": st.lists(st.sampled_from(Colour), min_size=1).map(lambda some: (some, [each.value for each in some])),
     "size": st.sampled_from(["s", "l"]).map(lambda word: (word, [word])),

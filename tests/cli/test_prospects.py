@@ -65,7 +65,7 @@ def test_many_are_told_in_eighty_columns_with_a_warning_for_those_that_settle_no
     assert max(map(len, lines)) <= 80
     assert lines[0].split() == ["GENERATOR", "CALLS", "METHOD", "BY", "CHANCE", "ONE", "CORE"]
     assert any(line.startswith("WARNING: survivors of 1 of these") for line in lines)
-    assert lines[-1].startswith("v8-random")
+    assert any(line.startswith("v8-random") for line in lines)
 
 
 @pytest.mark.parametrize(

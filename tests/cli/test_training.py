@@ -50,13 +50,15 @@ def test_what_is_shown_is_printable_and_fits(hostler: Hostler, command: str) -> 
 @pytest.mark.usefixtures("served")
 def test_status_is_a_table_of_configs(hostler: Hostler) -> None:
     lines = hostler("train", "list").out.splitlines()
-    assert lines[:4] == [
+    assert lines[:6] == [
         "CONFIG      GEN      ELO    ELO/DAY  GAMES  GAMES/H  DATA  TRIAL / NEXT",
         "hex8_2p      10  826 ±53  +812 ±157  12.3k      187   21m  LLR 1.23, 37 groups",
-        "square8_2p    ?        ?          ?      0        ?     ?  training: there is n…",
-        "old           4  180 ±60    -42 ±78  12.3k      187   56h  export rests: x\\x1b[…",
+        "square8_2p    ?        ?          ?      0        ?     ?",
+        "    training: there is no model yet",
+        "old           4  180 ±60    -42 ±78  12.3k      187   56h",
+        "    export rests: x\\x1b[2J\\n</title><script>alert(1)</script>\\u202e; rm -rf ~",
     ]
-    told = "\n".join(lines[4:])
+    told = "\n".join(lines[6:])
     assert "hex8_2p: trial of " in told
     assert "37 groups, score 0.554, LLR 1.23 in" in told
     assert "(-2.94, 2.94)" in told
@@ -88,7 +90,8 @@ def test_history_draws_the_rating_and_lists_the_models(hostler: Hostler) -> None
     assert picture[-1].split() == ["2025-06-15", "12:30", "2025-06-15", "22:30"]
     titles = next(line for line in lines if "VERDICT" in line)
     assert titles.split() == ["#", "MODEL", "VERDICT", "ELO", "POLICY", "VALUE", "WHY"]
-    rows = {line.split()[0]: line.split()[2:] for line in lines[lines.index(titles) + 1 :][:12]}
+    below = [line for line in lines[lines.index(titles) + 1 :] if not line.startswith("    ")]
+    rows = {line.split()[0]: line.split()[2:] for line in below[:12]}
     assert rows["*10"][:5] == ["promoted", "826", "±53", "3.30→3.10", "0.560→0.540"]
     assert rows["8"][:5] == ["rejected", "688", "±57", "3.46→3.26", "0.580→0.560"]
     assert rows["0"][:5] == ["promoted", "0", "±235", "-", "-"]
@@ -189,7 +192,7 @@ def test_check_shows_training_configs(hostler: Hostler, tmp_path: Path, monkeypa
     lines = said.out.splitlines()
     assert said.status == 0
     assert lines[-1] == "good: 0 jobs, 0 sweeps, 1 training config"
-    rows = {line.split()[0]: line.split()[1] for line in lines}
+    rows = {line.split()[0]: line.split()[1] for line in lines if len(line.split()) > 1}
     assert rows["configs[0].evaluation.groups"] == "12"
     assert rows["configs[0].evaluation.precision_elo"] == "75.0"
     assert all(len(line) <= 80 for line in lines)

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from hostler.cli.common import Json, StateDir, client
 from hostler.cli.declarations import Argument, Option
-from hostler.cli.show import UNKNOWN, Column, age, clean, duration, maybe, paragraph, plural, say, say_json, table
+from hostler.cli.show import (
+    UNKNOWN,
+    Column,
+    age,
+    clean,
+    duration,
+    maybe,
+    paragraph,
+    plural,
+    say,
+    say_json,
+    table_rows,
+)
 from hostler.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -242,10 +254,10 @@ def _not_taken(target: View) -> str:
 
 def _alert_lines(told: Sequence[View], now: float) -> Iterator[str]:
     """Each alert with its reason below it."""
-    titles, *lines = table(ALERT_COLUMNS, [_alert_row(each, now) for each in told])
-    yield titles
-    for line, each in zip(lines, told, strict=True):
-        yield line
+    titles, *lines = table_rows(ALERT_COLUMNS, [_alert_row(each, now) for each in told])
+    yield from titles
+    for own, each in zip(lines, told, strict=True):
+        yield from own
         yield from paragraph(("TEST: " if each["test"] else "") + each["why"], "  ", "  ")
         if each["ended_why"] is not None:
             yield from paragraph(f"over: {each['ended_why']}", "  ", "  ")
@@ -266,10 +278,10 @@ def _alert_row(each: View, now: float) -> Sequence[object]:
 
 
 def _rule_lines(told: Sequence[View]) -> Iterator[str]:
-    titles, *lines = table(RULE_COLUMNS, [_rule_row(each) for each in told])
-    yield titles
-    for line, each in zip(lines, told, strict=True):
-        yield line
+    titles, *lines = table_rows(RULE_COLUMNS, [_rule_row(each) for each in told])
+    yield from titles
+    for own, each in zip(lines, told, strict=True):
+        yield from own
         set_by = sorted({origin for origin in each["origins"].values() if origin != "default"})
         yield from paragraph(each["meaning"] + (f"; set by {', '.join(set_by)}" if set_by else ""), "  ", "  ")
 
@@ -307,10 +319,10 @@ def _silence_lines(told: Sequence[View], now: float) -> Iterator[str]:
         )
         for each in told
     ]
-    titles, *lines = table(SILENCE_COLUMNS, rows)
-    yield titles
-    for line, each in zip(lines, told, strict=True):
-        yield line
+    titles, *lines = table_rows(SILENCE_COLUMNS, rows)
+    yield from titles
+    for own, each in zip(lines, told, strict=True):
+        yield from own
         yield from paragraph(each["why"], "  ", "  ")
 
 
@@ -327,10 +339,10 @@ def _target_lines(told: Sequence[View], now: float) -> Iterator[str]:
         )
         for each in told
     ]
-    titles, *lines = table(TARGET_COLUMNS, rows)
-    yield titles
-    for line, each in zip(lines, told, strict=True):
-        yield line
+    titles, *lines = table_rows(TARGET_COLUMNS, rows)
+    yield from titles
+    for own, each in zip(lines, told, strict=True):
+        yield from own
         if each["failing_since"] is not None:
             yield from paragraph(f"failing for {age(each['failing_since'], now)}: {maybe(each['trouble'])}", "  ", "  ")
 

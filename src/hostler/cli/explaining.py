@@ -59,8 +59,8 @@ def device_lines(told: View, now: float) -> Iterator[str]:
         yield from paragraph(held["why"], "  ", "  ")
     if told["waiting"]:
         yield ""
-        counts = ", ".join(f"{count} by {gate}" for gate, count in told["waiting"].items())
-        yield from paragraph(f"waiting jobs kept off it: {counts}", rest="  ")
+        counts = ", ".join(f"{gate} {count}" for gate, count in told["waiting"].items())
+        yield from paragraph(f"waiting jobs that are excluded, by filter: {counts}", rest="  ")
 
 
 def _group(group: View) -> str:

@@ -358,7 +358,10 @@ def _file_lines(detail: View, results: Path | None) -> Iterator[str]:
 def _process(attempt: View | None) -> str:
     if attempt is None:
         return "-"
-    return f"{attempt['process']}, pid {maybe(attempt['pid'])}, its node's link is {attempt['link']}"
+    known = f"{attempt['process']}, pid {maybe(attempt['pid'])}"
+    if attempt["link"] == "up":
+        return f"{known}; its node is connected"
+    return f"{known} at the last report of its node, which is unreachable"
 
 
 def _standing_line(job: View) -> str:

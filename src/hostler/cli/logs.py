@@ -297,7 +297,7 @@ class _Following:
         try:
             return _print_piece(self._asked, self._printer, attempt, cursor)
         except NotFound:
-            self._printer.say(f"(the output of attempt {attempt.number} is not kept)")
+            self._printer.say(_without_output(attempt))
             return "whole"
         except AWAY as error:
             if self._look() is not None and not cursor.is_away:
@@ -374,7 +374,7 @@ def _print_all(asked: Client, printer: Printer, attempt: Attempt) -> int:
         while _print_piece(asked, printer, attempt, cursor) == "more":
             continue
     except NotFound:
-        printer.say(f"(the output of attempt {attempt.number} is not kept)")
+        printer.say(_without_output(attempt))
     except LinkLost as error:
         printer.say(f"{attempt.node} cannot be reached, and nothing of attempt {attempt.number} was seen: {error}")
         status = FAILED
@@ -437,6 +437,13 @@ def _print_piece(asked: Client, printer: Printer, attempt: Attempt, cursor: Curs
     if (cursor.out, cursor.err) == (piece["out_size"], piece["err_size"]):
         return "whole" if piece["ended"] else "none"
     return "more" if piece["pieces"] else "none"
+
+
+def _without_output(attempt: Attempt) -> str:
+    """What is printed in the place of output that does not exist."""
+    started = attempt.ended is None or attempt.ended.get("started_at", 0.0) is not None
+    why = "is not kept" if started else "does not exist: it did not start"
+    return f"(the output of attempt {attempt.number} {why})"
 
 
 def _tell_reach(printer: Printer, attempt: Attempt, cursor: Cursor, seen_at: float | None) -> None:

@@ -45,6 +45,8 @@ EXPLAINED_MAX = 10
 DOCTOR_COLUMNS = (Column("NODE"), Column("WHAT"), Column("HEALTH"), Column("SAYS", yields=True))
 
 
+FRESH_S = 60.0
+"""A reading that is not older is shown without its age."""
 NodeNames: TypeAlias = Annotated[list[str], Argument(metavar="NODE...", help="Names of nodes.")]
 Why: TypeAlias = Annotated[str | None, Option("--why", help="Why; it is shown wherever the node is.")]
 
@@ -63,8 +65,8 @@ NODE_COLUMNS = (
 def list_nodes(as_json: Json = False, state_dir: StateDir = None) -> None:
     """List the nodes, their devices and what is on them.
 
-    BUSY is the utilisation that the driver reported last, and how long ago; LANES are those taken of the jobs that may
-    share a device. A partition of a cluster is one line: how many of its slots run (`up`), and how many wait in the
+    BUSY is the utilisation that the driver reported last, with its age if that is over a minute; LANES are those taken
+    of the jobs that may share a device. A partition of a cluster is one line: how many of its slots run (`up`), and how many wait in the
     cluster's queue. Pressures, quarantines and devices that are not verified stand below.
 
     Example:
@@ -275,13 +277,11 @@ def doctor(
 
 
 def tell_findings(found: Sequence[Finding | SlurmFinding]) -> None:
-    """A table of what was found; below it what to do, and all that had no room."""
-    title, *lines = table(DOCTOR_COLUMNS, [each[:4] for each in found])
-    say([title, *lines])
-    for each, line in zip(found, lines, strict=True):
+    """A table of what was found; below it what to do."""
+    say(table(DOCTOR_COLUMNS, [each[:4] for each in found]))
+    for each in found:
         if each.fix:
-            cut = "" if clean(each.says) in line else f"{each.says}: "
-            say(paragraph(f"{each.node} {each.what}: {cut}{each.fix}", rest="  "))
+            say(paragraph(f"{each.node} {each.what}: {each.fix}", rest="  "))
 
 
 def _tell_each(changed: Iterator[View], as_json: bool) -> None:
@@ -421,11 +421,11 @@ def _device_rows(node: View, now: float) -> Iterator[Sequence[object]]:
 
 
 def busy(device: View, now: float) -> str:
-    """Utilisation, and how old the reading is."""
-    if device["told_at"] is None:
+    """Utilisation, with the age of a reading that is old; `-` for CPU slots that report none."""
+    if device["told_at"] is None or device["utilization"] is None:
         return "-" if device["kind"] == "cpu" else "?"
-    known = "?" if device["utilization"] is None else f"{100 * device['utilization']:.0f}%"
-    return f"{known} {age(device['told_at'], now)}"
+    known = f"{100 * device['utilization']:.0f}%"
+    return known if now - device["told_at"] <= FRESH_S else f"{known} ({age(device['told_at'], now)} old)"
 
 
 def _node_remarks(node: View, now: float) -> Iterator[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from hostler.cli.declarations import Argument, Option, Typed
@@ -121,7 +123,11 @@ def _value(parameter: Parameter, shown: str, word: str) -> Any:
     try:
         value = parameter.kind(word)
     except ValueError as error:
-        raise UsageError(f"{shown}: {word!r} is not {_KINDS.get(parameter.kind, 'a valid value')}") from error
+        raise UsageError(f"{shown}: {word!r} is not {_KINDS[parameter.kind]}") from error
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"{shown}: {word!r} is not a finite number")
+    if isinstance(value, Path) and not word:
+        raise UsageError(f"{shown} is empty; give a path")
     if isinstance(parameter.declared, Option):
         _expect_within(shown, word, value, parameter.declared)
     return value

@@ -126,15 +126,14 @@ def status_of(proofs: Sequence[Proof]) -> int:
 
 
 def proof_lines(proofs: Sequence[Proof]) -> Iterator[str]:
-    """A table of what was proved; below it what to do, and all that had no room."""
+    """A table of what was proved; below it what to do."""
     if not proofs:
         return
-    title, *lines = table(PROOF_COLUMNS, [(each.check, each.health, each.says) for each in proofs])
-    yield from ("", title, *lines)
-    for each, line in zip(proofs, lines, strict=True):
+    yield ""
+    yield from table(PROOF_COLUMNS, [(each.check, each.health, each.says) for each in proofs])
+    for each in proofs:
         if each.fix:
-            cut = "" if clean(each.says) in line else f"{each.says}: "
-            yield from paragraph(f"{each.code}: {cut}{each.fix}", rest="  ")
+            yield from paragraph(f"{each.code}: {each.fix}", rest="  ")
 
 
 def plan_lines(name: str, found: Feasibility) -> Iterator[str]:

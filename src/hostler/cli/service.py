@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import signal
 import subprocess
@@ -11,7 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, BinaryIO
 
 from hostler.cli.common import StateDir, client, directory, is_here
 from hostler.cli.declarations import Option
@@ -155,10 +154,9 @@ def _pid(state_dir: Path) -> int:
     The process is proved to be the controller: its number may be another program's after a crash.
     """
     absent = ControllerAbsent(f"no controller is running for {state_dir}; `hostler up --detach` starts one")
-    try:
-        left: Any = json.loads((state_dir / "controller.json").read_bytes())
-        pid = int(left["pid"])
-    except (OSError, ValueError, KeyError, TypeError):
+    try:  # the lock has the number of its process from its start on, before there is a controller.json
+        pid = int((state_dir / LOCK).read_text().split()[0])
+    except (OSError, ValueError, IndexError):
         raise absent from None
     if not _is_held(state_dir) or not _holds(pid, state_dir / LOCK):
         raise absent

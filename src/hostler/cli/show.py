@@ -19,6 +19,8 @@ NARROW = 80
 NARROWEST_CELL = 8
 LINES = 20
 GAP = "  "
+BELOW = "    "
+"""Before a text that stands below its row."""
 
 MORE = "… (--json has the rest)"
 UNLIMITED = 1_000_000
@@ -103,18 +105,49 @@ def standing(job: Mapping[str, Any]) -> str:
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], width: int | None = None) -> Iterator[str]:
     """Lines of a table, titles first: at most `width` columns wide, by default as wide as `table_width`.
 
-    Nothing is cut: where a row is too wide, texts in columns that yield are wrapped below themselves.
+    Nothing is cut. Where rows are too wide, a long text in the last column stands below its row, and texts in other
+    columns that yield are wrapped below themselves.
     """
-    cells = [[column.title for column in columns], *([clean(cell) for cell in row] for row in rows)]
-    widths = _widths(columns, cells, table_width() if width is None else width)
-    for row in cells:
+    for lines in table_rows(columns, rows, width):
+        yield from lines
+
+
+def table_rows(
+    columns: Sequence[Column], rows: Iterable[Sequence[object]], width: int | None = None
+) -> Iterator[list[str]]:
+    """The same table by its rows, each with its lines; the titles are the first row."""
+    whole = table_width() if width is None else width
+    for cells, widths in _laid_out(columns, rows, whole):
+        below: list[str] = []
+        if len(columns) > 1 and columns[-1].yields and _columns(cells[-1]) > widths[-1]:
+            below = [(BELOW + piece).rstrip() for piece in _pieces_of(cells[-1], whole - len(BELOW))]
+            cells = [*cells[:-1], ""]
         parts = [
             _pieces_of(cell, wide) if column.yields else [cell]
-            for cell, wide, column in zip(row, widths, columns, strict=True)
+            for cell, wide, column in zip(cells, widths, columns, strict=True)
         ]
-        for line in zip_longest(*parts, fillvalue=""):
-            fitted = (_fit(part, wide, column) for part, wide, column in zip(line, widths, columns, strict=True))
-            yield GAP.join(fitted).rstrip()
+        yield [*(_row_line(line, widths, columns) for line in zip_longest(*parts, fillvalue="")), *below]
+
+
+def live_table(columns: Sequence[Column], rows: Iterable[Sequence[object]], width: int) -> Iterator[str]:
+    """A table for live screens, which have a line for each row: what is too long for its column is shortened."""
+    for cells, widths in _laid_out(columns, rows, width, last_first=False):
+        short = [shortened(cell, max(3, wide)) for cell, wide in zip(cells, widths, strict=True)]
+        yield _row_line(short, widths, columns)
+
+
+def _laid_out(
+    columns: Sequence[Column], rows: Iterable[Sequence[object]], width: int, *, last_first: bool = True
+) -> Iterator[tuple[Sequence[str], Sequence[int]]]:
+    """The cells of each row, titles first, and the widths of the columns."""
+    cells = [[column.title for column in columns], *([clean(cell) for cell in row] for row in rows)]
+    widths = _widths(columns, cells, width, last_first=last_first)
+    yield from ((row, widths) for row in cells)
+
+
+def _row_line(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> str:
+    fitted = (_fit(cell, wide, column) for cell, wide, column in zip(cells, widths, columns, strict=True))
+    return GAP.join(fitted).rstrip()
 
 
 def least_widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
@@ -196,11 +229,20 @@ def _visible(character: str) -> str:
     return character if character.isprintable() else ascii(character)[1:-1]
 
 
-def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """As wide as the longest cell; where that is too much, the widest columns that yield become equally narrow."""
+def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int, *, last_first: bool) -> list[int]:
+    """As wide as the longest cell; where that is too much, the widest columns that yield become equally narrow.
+
+    With `last_first`, the last column gives room before all others, if it yields.
+    """
     widths = [min(width, max(_columns(row[at]) for row in cells)) for at in range(len(columns))]
     yielding = [at for at, column in enumerate(columns) if column.yields]
-    for _ in range(sum(widths) + len(GAP) * (len(columns) - 1) - width):
+    excess = sum(widths) + len(GAP) * (len(columns) - 1) - width
+    if last_first and excess > 0 and len(columns) > 1 and columns[-1].yields:
+        least = min(widths[-1], max(NARROWEST_CELL, _columns(columns[-1].title)))
+        given = min(excess, widths[-1] - least)
+        widths[-1] -= given
+        excess -= given
+    for _ in range(excess):
         widest = max(yielding, key=lambda at: widths[at], default=None)
         if widest is None or widths[widest] <= NARROWEST_CELL:
             break

@@ -20,6 +20,7 @@ from hostler.cli.show import (
     say_json,
     share,
     table,
+    table_rows,
 )
 
 if TYPE_CHECKING:
@@ -232,6 +233,8 @@ def _cost_lines(told: View) -> Iterator[str]:
         f"in all: device-hours {_hours(told['device_s'])}, cost {quantity(told['cost'])}, "
         f"unpriced {share(told['unpriced'])}"
     )
+    if told["unpriced"]:
+        yield from paragraph("Unpriced time has no price: set `price_per_h` of the nodes in the fleet file.")
     if not told["rows"]:
         return
     yield ""
@@ -256,10 +259,10 @@ def _cost_row(row: View) -> Sequence[object]:
 
 def _ban_lines(told: Sequence[View], now: float) -> Iterator[str]:
     """Each ban with its reason below it."""
-    titles, *lines = table(BAN_COLUMNS, [_ban_row(each, now) for each in told])
-    yield titles
-    for line, each in zip(lines, told, strict=True):
-        yield line
+    titles, *lines = table_rows(BAN_COLUMNS, [_ban_row(each, now) for each in told])
+    yield from titles
+    for own, each in zip(lines, told, strict=True):
+        yield from own
         yield from paragraph(each["why"], "  ", "  ")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hostler.cli.entries import entry_line
-from hostler.cli.show import Column, age, clean, clock, duration, percent, plural, quantity, shortened, table
+from hostler.cli.show import Column, age, clean, clock, duration, live_table, percent, plural, quantity, shortened
 from hostler.cli.watching.follow import Sight
 from hostler.cli.watching.layout import NARROWEST, Line, Section, arranged
 from hostler.cli.watching.spark import Seen, sparkline
@@ -209,7 +209,7 @@ def _pressure(each: View) -> str:
 def _nodes(seen: Fleet, now: float, width: int) -> Section:
     """Those that something is wrong with first: where there is no room for all, they are seen."""
     ranked = sorted(seen.nodes, key=lambda node: (node["link"] == "up", node["cordon"] is None, not remarks(node)))
-    title, *lines = table(NODE_COLUMNS, [_node_row(node, now) for node in ranked], width)
+    title, *lines = live_table(NODE_COLUMNS, [_node_row(node, now) for node in ranked], width)
     styled = [Line(line, _node_style(node)) for line, node in zip(lines, ranked, strict=True)]
     return Section(3, 3, styled, Line(title, DIM), "and {} more nodes: `hostler node list`")
 
@@ -280,7 +280,7 @@ def _throughput(seen: Fleet, speeds: Speeds, now: float, width: int) -> Iterator
 
 def _sweeps(seen: Fleet, width: int) -> Section:
     sweeps = seen.status["sweeps"]
-    title, *lines = table(SWEEP_COLUMNS, map(_sweep_row, sweeps), width)
+    title, *lines = live_table(SWEEP_COLUMNS, map(_sweep_row, sweeps), width)
     return Section(5, 1, [Line(line) for line in lines], Line(title, DIM), "and {} more: `hostler status`")
 
 
@@ -297,7 +297,7 @@ def _sweep_row(sweep: View) -> Sequence[object]:
 
 def _loops(seen: Fleet, width: int) -> Section:
     going = [config for config in seen.configs if config["state"] == "open"]
-    title, *lines = table(LOOP_COLUMNS, map(_loop_row, going), width)
+    title, *lines = live_table(LOOP_COLUMNS, map(_loop_row, going), width)
     styled = [Line(line, ODD if config.get("paused") else "") for line, config in zip(lines, going, strict=True)]
     return Section(6, 1, styled, Line(title, DIM), "and {} more: `hostler train list`")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from hostler.cli.show import Column, clean, plural, table
+from hostler.cli.show import Column, clean, live_table, plural
 from hostler.cli.watching.board import BAD, DIM, HEAD, HEAD_MOST, ODD, UNKNOWN, how_long, known, told_head
 from hostler.cli.watching.follow import Sight
 from hostler.cli.watching.layout import NARROWEST, Line, Section, arranged
@@ -56,7 +56,7 @@ def draw(sight: Sight[Devices], entries: Sequence[View], now: float, width: int,
     """The whole screen: a line for each device."""
     rows = [(node, device) for node in sight.seen.nodes for device in node["devices"]]
     at = now if sight.lost is None else sight.at
-    title, *lines = table(
+    title, *lines = live_table(
         DEVICE_COLUMNS, [_row(node, device, sight.seen.held, at) for node, device in rows], max(width, NARROWEST)
     )
     styled = [Line(line, _style(node, device)) for line, (node, device) in zip(lines, rows, strict=True)]
