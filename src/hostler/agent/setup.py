@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from typing import Dict, List, NamedTuple, NoReturn, Optional
 
-from . import environments, evidence, imports, logs, procs
+from . import cgroups, environments, evidence, imports, logs, procs
 from .procs import PERMANENT, Programs, SpawnError
 from .protocol import Json
 
@@ -44,12 +44,13 @@ class Outcome(NamedTuple):
     """Of the environment that it runs in."""
 
 
-def command(search_path: str, wanted: Json, root: str, folder: str) -> List[str]:
+def command(search_path: str, wanted: Json, root: str, folder: str, cgroup: str = "") -> List[str]:
     """What is put before the command of an attempt; ``search_path`` is where the agent's code is.
 
-    ``wanted`` is the field ``setup`` of the attempt, ``root`` the folder of the agent and ``folder`` the attempt's.
+    ``wanted`` is the field ``setup`` of the attempt, ``root`` the folder of the agent and ``folder`` the attempt's;
+    ``cgroup`` is what the command begins in, empty where that is not stated.
     """
-    told = {**wanted, "root": root, "folder": folder}
+    told = {**wanted, "root": root, "folder": folder, "cgroup": cgroup}
     return [sys.executable, "-I", "-S", "-c", _START, search_path, json.dumps(told)]
 
 
@@ -107,6 +108,9 @@ def main(arguments: List[str]) -> None:
         _fail(folder, COMMAND if error.permanent else SPAWN, str(error))
     except OSError as error:
         _fail(folder, SPAWN, "cannot set up the attempt: %s" % error)
+    if told["cgroup"]:
+        with suppress(OSError):  # the agent measures what is not in its cgroup
+            cgroups.enter(told["cgroup"])
     _become(program, argv, env, targets, folder, key)
 
 

@@ -377,6 +377,7 @@ class Supervisor:
             "merges": True,
             "sets_up": True,
             "samples": True,
+            "memory_limits": self._attempts.memory_limits,
             "leaving": self._goodbye.why,
             "code": self._code,
             "host": socket.gethostname(),

@@ -85,6 +85,7 @@ def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> No
         review_sweep(state, index, state.jobs[name], emit)
     draining.back(state, given, emit)
     foreign_use.linked(index, given.node, given.reads_devices)
+    index.telemetry[given.node].memory_limits = given.memory_limits
     emit(
         events.NodeLinked(
             node=given.node,
