@@ -114,7 +114,7 @@ class MemoryLimits:
             self._cgroups.remove(folder)
 
     def _leave(self, folder: str, home: str, limit: int) -> None:
-        """Leave the cgroup of an attempt, and only then limit it: this process could be ended for what it takes there."""
+        """Leave the cgroup of an attempt, and only then limit it: this process could be ended there."""
         try:
             cgroups.enter(home)
             cgroups.limit(folder, limit)

@@ -59,6 +59,7 @@ class AttemptSpec(NamedTuple):
     tell_s: Optional[float]
     disk_bytes: Optional[int]
     setup: Optional[Json]
+    build_s: Optional[float]
 
 
 class WorkerSpec(NamedTuple):
@@ -346,6 +347,7 @@ _ATTEMPT = {
         None,
         'null or {"python": string, "file": relative path or null, "checked_as": string or null}',
     ),
+    "build_s": (_is_seconds_or_none, None, "a number of seconds or null"),
 }
 _ATTEMPT = {name: _ATTEMPT[name] for name in AttemptSpec._fields}
 _WORKER = {

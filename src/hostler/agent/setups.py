@@ -42,7 +42,8 @@ class Setups:
         """
         assert spec.setup is not None
         path = compiled.search_path(files.CODE)
-        before = setup.command(path, spec.setup, self._node.directory, folder, cgroup)
+        wanted = {**spec.setup, "build_s": spec.build_s}
+        before = setup.command(path, wanted, self._node.directory, folder, cgroup)
         output = "%s/%s" % (folder, setup.STREAM)
         streams = Streams(self._node.null, output, output)
         return procs.spawn(self._node.programs, [*before, *spec.argv], env, spec.cwd or folder, streams)

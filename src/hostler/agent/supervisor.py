@@ -376,6 +376,7 @@ class Supervisor:
             "tells": True,
             "merges": True,
             "sets_up": True,
+            "limits_builds": True,
             "samples": True,
             "memory_limits": self._attempts.memory_limits,
             "leaving": self._goodbye.why,
