@@ -256,7 +256,7 @@ def test_setup_that_cannot_be_understood_is_refused(client: Client, folder: Path
     name = fresh_name()
     client.launch(attempt(name, folder, setup=setup))
     end = client.ended(name)
-    assert (end["reason"], "setup" in end["error"]) == ("spawn", True)
+    assert (end["reason"], "setup" in end["error"]) == ("refused", True)
 
 
 def test_job_cannot_have_itself_judged_by_what_it_writes(client: Client, folder: Path) -> None:

@@ -112,6 +112,7 @@ class TestFailure:
             ({"signal": 9, "reason": "memory"}, FailureClass.MEMORY),
             ({"exit_code": None, "reason": "spawn", "error": "no such file"}, FailureClass.SPAWN),
             ({"exit_code": None, "reason": "command", "error": "no such file"}, FailureClass.SPAWN),
+            ({"exit_code": None, "reason": "refused", "error": "argument list too long"}, FailureClass.SPAWN),
             ({"exit_code": None, "reason": "lost"}, FailureClass.LOST),
             ({"exit_code": None, "reason": "unknown"}, FailureClass.LOST),
             ({"result_error": "not JSON"}, FailureClass.RESULT),
@@ -150,6 +151,19 @@ class TestFailure:
         assert attempt.device.startswith("m/")
         world.tell(ended("j1.2", exit_code=None, reason="command", error="there is no file 'x.py' in /m"))
         assert (world.job_state("j1"), world.state.jobs["j1"].attempts) == (JobState.FAILED, 2)
+
+    def test_an_order_that_no_process_can_be_started_from_fails_the_job_and_speaks_against_no_device(self) -> None:
+        world = fleet(devices=1)
+        world.submit(script())
+        world.tell(ended("j1.1", exit_code=None, reason="refused", error="cannot start 'true': Argument list too long"))
+        job = world.state.jobs["j1"]
+        assert (job.state, job.failure, job.attempts) == (JobState.FAILED, FailureClass.SPAWN, 1)
+        assert job.why == (
+            "no process can be started from this job: cannot start 'true': Argument list too long. "
+            "Submit it with another command or environment"
+        )
+        (failed,) = world.of(events.JobFailed)
+        assert failed.against == ()
 
     def test_another_failure_to_start_is_tried_again_on_the_same_node(self) -> None:
         world = fleet(devices=1)

@@ -83,7 +83,7 @@ class Attempts:
                 self._queue(attempt_spec(item))
                 accepted.append(item)
             except RequestError as error:
-                self._report(item["id"], reason="spawn", error=str(error))
+                self._report(item["id"], reason=setup.REFUSED, error=str(error))
         if accepted:
             self._node.record({"op": "launch", "attempts": accepted})
         if type(raw) is not list or len(named) < len(raw):
@@ -116,8 +116,7 @@ class Attempts:
         try:
             pid = self._spawn(attempt)
         except (SpawnError, OSError) as error:
-            reason = "command" if isinstance(error, SpawnError) and error.permanent else "spawn"
-            self._end(attempt, reason=reason, error=str(error))
+            self._end(attempt, reason=setup.reason_of(error), error=str(error))
             return
         attempt.place.running, attempt.started_at = attempt, self._node.loop.wall()
         self._by_pid[pid] = self.unannounced[pid] = attempt

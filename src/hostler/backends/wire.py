@@ -89,4 +89,4 @@ def _too_large(attempt: str, size: int) -> Ended:
         f"what it is to be given, results of other jobs included, takes {size} bytes; {REQUEST_BYTES} can be sent. "
         "Leave large results in files, and pass their names"
     )
-    return Ended(attempt=attempt, ended_at=0.0, reason="spawn", error=what)
+    return Ended(attempt=attempt, ended_at=0.0, reason="refused", error=what)
