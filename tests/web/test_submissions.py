@@ -104,3 +104,12 @@ def test_of_very_many_faults_the_first_are_listed(served: Window, job: dict[str,
     message = served.post(JOBS, [job] * 2000).json["message"]
     assert message.endswith("; and at least 995 more")
     assert message.count("jobs[") == 5
+
+
+@pytest.mark.parametrize("job", [FULL, SHORT])
+@pytest.mark.parametrize("path", [JOBS, GROUPS])
+def test_gpus_on_a_cpu_are_refused_by_both_names(served: Window, job: dict[str, Any], path: str) -> None:
+    jobs = [{**job, "resources": {"gpus": 2, "device": "cpu"}}]
+    reply = served.post(path, jobs if path == JOBS else {"group": {"name": "a"}, "jobs": jobs})
+    assert reply.status == 422
+    assert "gpus asks for 2 GPUs, and device is cpu; leave one of the two out" in reply.json["message"]

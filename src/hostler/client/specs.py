@@ -233,6 +233,8 @@ def _resources(options: JobOptions) -> dict[str, Any]:
     made |= {name: [value] for name, value in made.items() if name != "device" and isinstance(value, str)}
     gpus = options.get("gpus")
     if gpus is not None:
+        if options.get("device") == "cpu":
+            raise UsageError(f"gpus={gpus} asks for GPUs, and device is cpu; leave one of the two out")
         made = {"device": "gpu", **made, "gpus": gpus}
     labels = options.get("labels")
     if labels:

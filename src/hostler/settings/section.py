@@ -14,11 +14,18 @@ def sensible(need: Resources) -> Resources:
     """The needs. Raises `ValueError` where they contradict each other."""
     if need.cpu_too and not need.takes_any_device:
         raise ValueError(f"cpu_too allows for a CPU slot where device is any; here it is {need.device}")
+    if need.device == "cpu" and need.gpus > 1:
+        raise ValueError(f"gpus asks for {counted(need.gpus)}, and device is cpu; leave one of the two out")
     if need.shards and need.vram_gb == 0:
         raise ValueError("shards spreads vram_gb over several GPUs; give it")
     if len(set(need.tiers)) < len(need.tiers):
         raise ValueError("tiers names one twice; once is enough")
     return need
+
+
+def counted(gpus: int) -> str:
+    """So many GPUs."""
+    return f"{gpus} GPU{'' if gpus == 1 else 's'}"
 
 
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
