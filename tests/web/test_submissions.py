@@ -113,3 +113,26 @@ def test_gpus_on_a_cpu_are_refused_by_both_names(served: Window, job: dict[str, 
     reply = served.post(path, jobs if path == JOBS else {"group": {"name": "a"}, "jobs": jobs})
     assert reply.status == 422
     assert "gpus asks for 2 GPUs, and device is cpu; leave one of the two out" in reply.json["message"]
+
+
+@pytest.mark.parametrize("field", ["outputs", "files"])
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("../x", "leads out of the folder"),
+        ("a/../../x", "leads out of the folder"),
+        ("/etc/passwd", "leads out of the folder"),
+        ("a\0b", "NUL byte"),
+        ("", ""),
+    ],
+)
+@pytest.mark.parametrize("form", ["short", "full"])
+def test_patterns_that_lead_out_of_the_folder_are_refused(
+    served: Window, field: str, pattern: str, why: str, form: str
+) -> None:
+    more = {field: [pattern], "cwd": "/data"}
+    job = {**SHORT, **more} if form == "short" else {**FULL, "payload": {**FULL["payload"], **more}}
+    reply = served.post(JOBS, [job])
+    assert reply.status == 422
+    assert field in reply.json["message"]
+    assert why in reply.json["message"]

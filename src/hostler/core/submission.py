@@ -11,6 +11,7 @@ from hostler.core.state import State
 from hostler.model.codec import digest, spec_fault
 from hostler.model.errors import Conflict, NotFound, SpecError, UsageError
 from hostler.model.events import JobSubmitted
+from hostler.model.files import pattern_fault
 from hostler.model.work import (
     ARGV_MAX_BYTES,
     NO_ENVIRONMENT,
@@ -98,7 +99,9 @@ def _check(spec: JobSpec) -> None:
         raise SpecError(f"job {spec.name!r}: stages of a training config are queued by its loop; declare the config")
     if payload.snapshot is not None and (payload.cwd is not None or payload.files is not None):
         raise SpecError(f"job {spec.name!r}: it has a snapshot and a folder (cwd or files); give one of them")
+    _check_patterns(spec.name, "files", payload.files or ())
     if isinstance(payload, ScriptPayload):
+        _check_patterns(spec.name, "outputs", payload.outputs)
         _check_folder(spec.name, payload)
     words = payload.worker if isinstance(payload, SweepPayload) else payload.argv
     if not words[0]:
@@ -111,6 +114,13 @@ def _check(spec: JobSpec) -> None:
         raise SpecError(f"job {spec.name!r}: its command is longer than {ARGV_MAX_BYTES} bytes; pass data in a file")
     if isinstance(payload, SweepPayload):
         _check_sweep(spec.name, payload)
+
+
+def _check_patterns(name: str, what: str, patterns: Sequence[str]) -> None:
+    for pattern in patterns:
+        fault = pattern_fault(pattern)
+        if fault is not None:
+            raise SpecError(f"job {name!r}: {what}: {pattern!r} {fault}")
 
 
 def _check_variables(name: str, payload: ScriptPayload) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from hostler.model.files import pattern_fault
 from hostler.model.work import NAME_MAX, Resources
 from hostler.settings.ranges import parse_integer
 
@@ -39,8 +40,9 @@ Environment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], Wor
 
 
 def _stays_inside(pattern: str) -> str:
-    if pattern.startswith("/") or ".." in pattern.split("/"):
-        raise ValueError(f"{pattern!r} leads out of the folder; name what is in it")
+    fault = pattern_fault(pattern)
+    if fault is not None:
+        raise ValueError(f"{pattern!r} {fault}")
     if "[" in pattern:
         raise ValueError(f"{pattern!r}: patterns know *, ? and **; write one for each name")
     return pattern
