@@ -171,6 +171,29 @@ class TestFailure:
         world.tell(ended("j1.1", exit_code=None, reason="spawn", error="No space left on device"))
         assert world.job_state("j1") is JobState.PENDING
 
+    @pytest.mark.parametrize(
+        ("field", "why"),
+        [
+            ("", "a field with an empty name"),
+            ("a\0b", "'a\\x00b' has a control character"),
+            ("a\nb", "has a control character"),
+            ("x" * 257, "has a name of 257 characters; 256 are the most"),
+        ],
+    )
+    def test_a_result_whose_fields_cannot_be_columns(self, field: str, why: str) -> None:
+        world = fleet()
+        world.submit(script(retry=Retry(max_attempts={FailureClass.RESULT: 1})))
+        world.tell(ended("j1.1", result={"loss": 0.1, field: 1}))
+        job = world.state.jobs["j1"]
+        assert (job.state, job.failure, job.result) == (JobState.FAILED, FailureClass.RESULT, None)
+        assert why in str(job.why)
+
+    def test_fields_within_fields_of_a_result_may_be_called_anything(self) -> None:
+        world = fleet()
+        world.submit(script())
+        world.tell(ended("j1.1", result={"größe 2": 1, "inner": {"": 1, "a\nb": 2}}))
+        assert world.job_state("j1") is JobState.DONE
+
     def test_a_required_result_that_is_missing(self) -> None:
         world = fleet()
         world.submit(script(require_result=True, retry=Retry(max_attempts={FailureClass.RESULT: 1})))

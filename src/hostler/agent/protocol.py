@@ -229,12 +229,12 @@ def _shown(raw: object) -> str:
 def _finite(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise ValueError("%s is too large for a number" % text[:40])
+        raise ValueError("%s is too large for a number; write null" % text[:40])
     return value
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError("%s is no JSON" % name)
+    raise ValueError("%s is a number that JSON does not have; write null" % name)
 
 
 encode: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode

@@ -91,6 +91,9 @@ def _check(spec: JobSpec) -> None:
         raise SpecError(f"job {spec.name!a} could not be read back from the journal: {fault}")
     if spec.key is not None and RESERVED_NAME.fullmatch(spec.key):
         raise SpecError(f"job {spec.name!r}: its key {spec.key!r} looks like an id; give it another key")
+    for field, text in (("name", spec.name), ("key", spec.key or ""), ("config", spec.config or "")):
+        if "\0" in text:
+            raise SpecError(f"job {spec.name!a}: its {field} contains a NUL byte, which no text here may have")
     if spec.resources.device == "cpu" and spec.resources.gpus > 1:
         asked = spec.resources.gpus
         raise SpecError(f"job {spec.name!r}: gpus asks for {asked} GPUs, and device is cpu; leave one of the two out")
