@@ -4,7 +4,7 @@ export PYTHON
 RUN := .venv/bin/python
 STATE := build/demo
 # What the tests need beside the core. Ray (400 MB) is installed only by the targets that use it.
-EXTRAS := kernels,train,eval,report,opt,rl,llm,k8s,dev
+EXTRAS := kernels,train,eval,report,opt,rl,llm,k8s,docs,dev
 ENV := @scripts/make-env $(EXTRAS)
 # Test processes side by side: more than there are cores, because real servers and agents are waited for.
 JOBS ?= 4
@@ -21,8 +21,8 @@ QUICK := not services and not long
 SERVICES := services and not long
 LONG := long
 
-.PHONY: help env demo dist test test-services test-long gpu slurm ray browser canary api lint format reference bench \
-	campaign fleetdays nights mutations faults rigs planted chaos town soak seeds fuzz clean
+.PHONY: help env demo dist test test-services test-long gpu slurm ray browser canary api lint docs format reference \
+	bench campaign fleetdays nights mutations faults rigs planted chaos town soak seeds fuzz clean
 .DEFAULT_GOAL := demo
 
 help: ## this list, with times on 2 idle cores once installed
@@ -172,6 +172,11 @@ lint: ## format, style, types, layers, documents (2 min)
 	$(RUN) scripts/make_schema.py --check
 	$(RUN) scripts/check_docs.py
 
+# A broken link, a wrong anchor or a page outside of the navigation (zensical.toml) is an error.
+docs: ## the documentation site in build/site (20 s)
+	$(ENV)
+	$(RUN) scripts/make_site.py
+
 format: ## corrects format and simple faults of style (1 s)
 	$(ENV)
 	$(RUN) -m ruff format src tests benchmarks scripts
@@ -187,7 +192,7 @@ bench: ## every benchmark; writes docs/performance.md (hours)
 	$(RUN) benchmarks/run_all.py $(ARGS)
 
 clean: ## removes what was made here (1 s)
-	rm -rf .venv build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist .cache .mypy_cache .ruff_cache .hypothesis
 
 # `tests` is a folder: without this rule `make tests` would call it up to date, and succeed without playing any test.
 .PHONY: tests

@@ -8,15 +8,14 @@ metrics.md from what is exported to Prometheus; and src/hostler/client/shapes.py
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import typer
-
-from hostler.cli.main import app
+from hostler.cli.commands import COMMANDS, PANELS, Command, imported
+from hostler.cli.help import command_help, group_help, program_help, summary
+from hostler.cli.parameters import signature
 from hostler.web.app import make_app
 from hostler.web.desk import Desk
 from hostler.web.door import Door
@@ -56,7 +55,8 @@ Of several jobs, or of a job group, it is 1 if one is not done.
 `cancel` and `retry` try each name and end with the status of the first error.
 A job is named by its id, its key, or its own name if no other job in the controller's memory has it.
 
-`hostler --install-completion` makes the shell complete commands, options, and ids of jobs.
+`eval "$(hostler --show-completion bash)"` in ~/.bashrc makes the shell complete commands, options, and ids of jobs; so
+do zsh, fish, tcsh and PowerShell.
 """
 
 METRICS = """# Metrics
@@ -153,10 +153,7 @@ def metrics_page() -> str:
 
 def cli_page() -> str:
     """The page of all commands."""
-    # Help is as wide as the terminal says; here it must not depend on one.
-    os.environ.update(COLUMNS=str(WIDTH), TERM="dumb")
-    helps = _helps(typer.main.get_command(app()), None)
-    return INTRO + "".join(f"\n## {path}\n\n```text\n{text}\n```\n" for path, text in helps)
+    return INTRO + "".join(f"\n## {path}\n\n```text\n{text}\n```\n" for path, text in _helps())
 
 
 def _reachable(document: Mapping[str, Any]) -> set[str]:
@@ -236,15 +233,24 @@ def _plain_type(schema: Mapping[str, Any]) -> str:
     return PLAIN.get(str(kind), "Any")
 
 
-def _helps(command: Any, parent: Any) -> Iterator[tuple[str, str]]:
-    """The help of a command and of all below it."""
-    name = "hostler" if parent is None else command.name
-    with command.context_class(
-        command, info_name=name, parent=parent, terminal_width=WIDTH, max_content_width=WIDTH
-    ) as context:
-        yield context.command_path, command.get_help(context).replace("\b", "").rstrip()
-        for below in getattr(command, "commands", {}).values():
-            yield from _helps(below, context)
+def _helps() -> Iterator[tuple[str, str]]:
+    """The help of the program, of each group, and of each command."""
+    panels = {title: {name: each.about for name, each in panel.items()} for title, panel in PANELS.items()}
+    yield "hostler", "\n".join(program_help(panels, WIDTH))
+    for name, each in COMMANDS.items():
+        if isinstance(each, Command):
+            yield _help(name, each.function)
+            continue
+        abouts = {word: summary(imported(function).__doc__ or "") for word, function in each.commands.items()}
+        yield f"hostler {name}", "\n".join(group_help(name, each.doc, abouts, WIDTH))
+        for word, function in each.commands.items():
+            yield _help(f"{name} {word}", function)
+
+
+def _help(path: str, function: str) -> tuple[str, str]:
+    carried_out_by = imported(function)
+    lines = command_help(path, signature(carried_out_by), carried_out_by.__doc__ or "", WIDTH)
+    return f"hostler {path}", "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`hostler alerts` on a terminal of 80 columns; and the whole way once, with a real controller and a real webhook."""
+"""The commands of alerts on a terminal of 80 columns; and the whole way once, with a real controller and webhook."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def fires(served: Window) -> Window:
 
 
 @pytest.mark.parametrize(
-    "command", ["alerts", "alerts list --all", "alerts rules", "alerts targets", "alerts silences"]
+    "command", ["alert list", "alert list --all", "alert rules", "alert targets", "alert silences"]
 )
 def test_what_is_shown_fits_and_is_printable(fires: Window, hostler: Hostler, command: str) -> None:
-    hostler("alerts", "silence", "gpu_idle", "--for", "2h", "--why", "\x1b[31m" + "long " * 40, "--who", "ann\n")
+    hostler("alert", "silence", "gpu_idle", "--for", "2h", "--why", "\x1b[31m" + "long " * 40, "--who", "ann\n")
     said = hostler(*command.split())
     assert (said.status, said.err) == (0, "")
     assert all(line.isprintable() and len(line) <= 80 for line in said.out.splitlines())
@@ -54,27 +54,27 @@ def test_what_is_shown_fits_and_is_printable(fires: Window, hostler: Hostler, co
 
 
 def test_an_alert_is_looked_after_and_silenced(fires: Window, hostler: Hostler) -> None:
-    assert "a1     firing  node_unreachable  n" in hostler("alerts").out
-    assert hostler("alerts", "ack", "a1", "--who", "ann").out == "a1 (node_unreachable n): ann is on it\n"
+    assert "a1     firing  node_unreachable  n" in hostler("alert", "list").out
+    assert hostler("alert", "ack", "a1", "--who", "ann").out == "a1 (node_unreachable n): ann is on it\n"
     said = hostler(
-        "alerts", "silence", "node_unreachable", "--subject", "n*", "--for", "2h", "--why", "w", "--who", "ann"
+        "alert", "silence", "node_unreachable", "--subject", "n*", "--for", "2h", "--why", "w", "--who", "ann"
     )
     assert said.out == "s1: node_unreachable is not told for 2h; it holds 1 alert now\n"
-    assert "silenced" in hostler("alerts").out
-    assert "silence" in hostler("bans").out
-    assert hostler("alerts", "unsilence", "s1", "--who", "bob").out == "s1 is over; it held 1 alert\n"
-    assert hostler("alerts", "ack", "a7").status == 2
-    assert hostler("alerts", "silence", "*", "--for", "soon", "--why", "w").status == 2
+    assert "silenced" in hostler("alert", "list").out
+    assert "silence" in hostler("hold", "list").out
+    assert hostler("alert", "unsilence", "s1", "--who", "bob").out == "s1 is over; it held 1 alert\n"
+    assert hostler("alert", "ack", "a7").status == 2
+    assert hostler("alert", "silence", "*", "--for", "soon", "--why", "w").status == 2
 
 
 def test_without_targets_a_test_says_that_nobody_is_told(fires: Window, hostler: Hostler) -> None:
     fires.desk.told = []
-    said = hostler("alerts", "test", "gpu_idle")
+    said = hostler("alert", "test", "gpu_idle")
     assert said.status == 0
     assert "a2 fires as a test of gpu_idle: 0 %" in said.out
     assert "nobody is told: there is no target for it" in said.out
-    assert "TEST:" in hostler("alerts").out
-    assert hostler("alerts", "test", "nothing").status == 2
+    assert "TEST:" in hostler("alert", "list").out
+    assert hostler("alert", "test", "nothing").status == 2
 
 
 def test_times_as_people_write_them() -> None:
@@ -86,14 +86,14 @@ def test_times_as_people_write_them() -> None:
 
 @pytest.mark.long
 def test_the_whole_way_with_a_real_controller(tmp_path: Path) -> None:
-    """`alerts test` drives the rule, the journal and the webhook; the fleet file's number is known by its place."""
+    """`alert test` drives the rule, the journal and the webhook; the fleet file's number is known by its place."""
     (tmp_path / "fleet.yaml").write_text(
         "name: lab\nstate_dir: state\napi: {port: 0}\nalerts:\n  group_s: 0\n  rules: {gpu_idle: {threshold: 0.3}}\n"
         "  notify: [{name: ops, kind: webhook, url_env: OPS_URL}]\n"
     )
 
     def hostler(*words: str) -> str:
-        asked = [sys.executable, "-m", "hostler", "alerts", *words, "--state-dir", str(tmp_path / "state")]
+        asked = [sys.executable, "-m", "hostler", "alert", *words, "--state-dir", str(tmp_path / "state")]
         return subprocess.run(asked, check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout
 
     with http_sink(500) as sink:

@@ -25,8 +25,30 @@ from tests.web.core_desk import Window, window
 
 HOSTILE = "x\x1b[2J\n[bold]\u202e; rm -rf ~"
 LISTINGS = [
-    *["status", "jobs", "queue", "nodes", "nodes n", "job j1", "explain j1", "explain j3", "explain n/cpu0"],
-    *["ledger show j2", "ledger verify j2", "hits j2", "quota", "history", "costs", "usage", "usage --by work"],
+    *[
+        "status",
+        "jobs",
+        "queue",
+        "node list",
+        "node show n",
+        "job show j1",
+        "explain j1",
+        "explain j3",
+        "explain n/cpu0",
+    ],
+    *[
+        "sweep ledger j2",
+        "sweep verify j2",
+        "sweep hits j2",
+        "sweep list",
+        "sweep show j2",
+        "device show n/cpu0",
+        "account shares",
+        "account durations",
+        "account costs",
+        "account usage",
+        "account usage --by work",
+    ],
 ]
 
 
@@ -82,9 +104,9 @@ def test_json_is_one_complete_document(still: Window, hostler: Hostler, command:
 
 def test_json_holds_what_tables_shorten(busy: Window, hostler: Hostler) -> None:
     assert hostler("jobs", "--json").json[0]["name"] == HOSTILE
-    assert hostler("job", "a", "--json").json["story"][0]["event"]["job"] == "j1"
-    assert hostler("ledger", "show", "j2", "--json").json["sweep"]["stop"] == 2**70
-    assert hostler("hits", "j2", "--json").json[0]["data"]["note"] == HOSTILE
+    assert hostler("job", "show", "a", "--json").json["story"][0]["event"]["job"] == "j1"
+    assert hostler("sweep", "ledger", "j2", "--json").json["sweep"]["stop"] == 2**70
+    assert hostler("sweep", "hits", "j2", "--json").json[0]["data"]["note"] == HOSTILE
 
 
 def test_states_are_those_of_the_model() -> None:
@@ -109,7 +131,7 @@ def test_jobs_of_some_states(busy: Window, hostler: Hostler) -> None:
 
 def test_an_unreachable_node_tells_its_trouble(busy: Window, hostler: Hostler) -> None:
     busy.tell(LinkDown(node="n", why=HOSTILE))
-    said = hostler("nodes")
+    said = hostler("node", "list")
     assert "down" in said.out
     assert "n: x\\x1b[2J\\n" in said.out
 
@@ -120,32 +142,32 @@ def test_an_unreachable_node_tells_what_becomes_of_its_work(busy: Window, hostle
     leased = replace(driver.state.nodes["n"].spec, lease_s=3600.0)
     busy.tell(NodeFound(node=leased), LinkDown(node="n", why="no route"))
     at = clock(busy.desk.nodes()[0].given_up_at or 0.0, time.time())
-    said = " ".join(hostler("nodes").out.split())
+    said = " ".join(hostler("node", "list").out.split())
     assert f"n: no route; out of reach since {clock(driver.now, time.time())}, what it has may run on, and is" in said
     assert f"given to others at {at} (lease)" in said
     busy.tell(NodeFound(node=replace(leased, lease_s=None)))
-    said = " ".join(hostler("nodes", "n").out.split())
+    said = " ".join(hostler("node", "show", "n").out.split())
     assert "what it has may run on" in said
     assert "given to others" not in said
 
 
 def test_nodes_are_cordoned_drained_and_resumed(served: Window, hostler: Hostler) -> None:
     served.desk.driver.now = time.time() - 121.0
-    assert hostler("nodes", "cordon", "n", "--why", HOSTILE).out == "n cordoned\n"
-    said = hostler("nodes")
+    assert hostler("node", "cordon", "n", "--why", HOSTILE).out == "n cordoned\n"
+    said = hostler("node", "list")
     assert f"n: cordoned for 2m by {getpass.getuser()}: x\\x1b[2J" in said.out
-    (ban,) = hostler("bans", "--json").json
+    (ban,) = hostler("hold", "list", "--json").json
     assert (ban["kind"], ban["what"], ban["owner"]) == ("cordon", "n", getpass.getuser())
-    assert "hostler nodes resume n" in " ".join(hostler("bans").out.split())
-    assert hostler("nodes", "drain", "n", "--why", "new fan").out == "n drained\n"
-    assert "drained for" in hostler("nodes", "n").out
-    assert "is drained by" in " ".join(hostler("nodes", "n").out.split())
-    assert hostler("nodes", "drain", "n", "--now", "--json").json[0]["cordon"]["now"]
+    assert "hostler node resume n" in " ".join(hostler("hold", "list").out.split())
+    assert hostler("node", "drain", "n", "--why", "new fan").out == "n drained\n"
+    assert "drained for" in hostler("node", "show", "n").out
+    assert "is drained by" in " ".join(hostler("node", "show", "n").out.split())
+    assert hostler("node", "drain", "n", "--now", "--json").json[0]["cordon"]["now"]
     for _ in range(2):
-        assert hostler("nodes", "resume", "n").out == "n takes work\n"
-    assert hostler("bans").out == "nothing is held back\n"
+        assert hostler("node", "resume", "n").out == "n takes work\n"
+    assert hostler("hold", "list").out == "nothing is held back\n"
     for command in ("cordon", "drain", "resume"):
-        said = hostler("nodes", command, "x")
+        said = hostler("node", command, "x")
         assert (said.status, "it has n" in said.err) == (2, True)
 
 
@@ -156,7 +178,7 @@ def test_a_command_is_submitted_word_by_word(served: Window, hostler: Hostler, t
     more = ["--max-attempts", "exit=4", "--memory-gb", "1.5", *place, "--require-result"]
     said = hostler("submit", *options, *more, "--", *words)
     assert (said.status, said.out) == (0, "j1\n")
-    spec = hostler("job", "k", "--json").json["spec"]
+    spec = hostler("job", "show", "k", "--json").json["spec"]
     assert spec["payload"]["argv"] == words
     assert (spec["name"], spec["priority"], spec["walltime_s"]) == (HOSTILE, -3, 2.5)
     assert (spec["payload"]["env"], spec["payload"]["cwd"]) == ({"A": "b=c"}, str(tmp_path))
@@ -169,7 +191,7 @@ def test_a_command_says_what_a_jobs_file_can(served: Window, hostler: Hostler) -
     more = ["--work", "training", "--config", "hex8_2p", "--expected-s", "60", "--expected-s", "RTX 4090=30.5"]
     assert hostler("submit", *needs, *more, "--checkpoints", "--", "true").out == "j1\n"
     assert hostler("submit", "--", "true").out == "j2\n"
-    spec, plain = (hostler("job", name, "--json").json["spec"] for name in ("j1", "j2"))
+    spec, plain = (hostler("job", "show", name, "--json").json["spec"] for name in ("j1", "j2"))
     asked = {name: spec["resources"][name] for name in ("gpus", "cpus", "vram_gb", "shards", "shared", "tiers")}
     assert asked == {"gpus": 2, "cpus": 1.5, "vram_gb": 40, "shards": True, "shared": True, "tiers": [2, 1]}
     assert (spec["work_as"], spec["config"], spec["checkpoints"]) == ("training", "hex8_2p", True)
@@ -179,7 +201,7 @@ def test_a_command_says_what_a_jobs_file_can(served: Window, hostler: Hostler) -
 
 def test_options_of_the_command_need_no_dashes_before_it(served: Window, hostler: Hostler) -> None:
     assert hostler("submit", "--own-dir", "python", "-c", "pass", "--json").out == "j1\n"
-    payload = hostler("job", "j1", "--json").json["spec"]["payload"]
+    payload = hostler("job", "show", "j1", "--json").json["spec"]["payload"]
     assert (payload["argv"], payload["cwd"]) == (["python", "-c", "pass", "--json"], None)
 
 
@@ -188,7 +210,7 @@ def test_submit_in_place_names_the_working_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     hostler("submit", "--in-place", "--", "./run")
-    payload = hostler("job", "j1", "--json").json["spec"]["payload"]
+    payload = hostler("job", "show", "j1", "--json").json["spec"]["payload"]
     assert (payload["cwd"], payload["in_place"], payload["snapshot"]) == (str(tmp_path), True, None)
 
 
@@ -239,8 +261,8 @@ def test_a_file_of_jobs(served: Window, hostler: Hostler, tmp_path: Path) -> Non
         ["logs", "j99"],
         ["logs", "j99.1"],
         ["logs", "j2"],
-        ["ledger", "show", "j1"],
-        ["ledger"],
+        ["sweep", "ledger", "j1"],
+        ["sweep", "ledger"],
         ["priority", "j1", "high"],
         ["jobs", "--limit", "0"],
         ["jobs", "--state", "lost"],
@@ -264,8 +286,8 @@ def test_a_sweep_by_worker(served: Window, hostler: Hostler, tmp_path: Path) -> 
     params = tmp_path / "params.yaml"
     params.write_text("a: 1\nb: [1, 2]\n")
     words = ["--range", "0x10:2**100", "--worker", "w 'two words'", "--params", str(params), "--param", "a=\x22z\x22"]
-    assert hostler("sweep", "all", *words, "--own-dir", "--target-s", "3").out == "j1\n"
-    payload = hostler("job", "all", "--json").json["spec"]["payload"]
+    assert hostler("sweep", "submit", "all", *words, "--own-dir", "--target-s", "3").out == "j1\n"
+    payload = hostler("job", "show", "all", "--json").json["spec"]["payload"]
     assert (payload["start"], payload["stop"], payload["target_s"]) == (16, 2**100, 3)
     assert (payload["worker"], payload["params"]) == (["w", "two words"], {"a": "z", "b": [1, 2]})
     assert (payload["snapshot"], payload["cwd"]) == (None, None)
@@ -280,13 +302,15 @@ def test_sweep_by_worker_sends_the_folder_as_it_is(
     (project / "notes.txt").write_text("of no use")
     monkeypatch.chdir(project)
     words = ["--range", "0:9", "--worker", "python search.py"]
-    assert "files: 2 files, " in hostler("sweep", "all", *words).err
-    assert "files: 1 file, " in hostler("sweep", "some", *words, "--file", "*.py").err
+    assert "files: 2 files, " in hostler("sweep", "submit", "all", *words).err
+    assert "files: 1 file, " in hostler("sweep", "submit", "some", *words, "--file", "*.py").err
     monkeypatch.chdir(tmp_path)
-    assert "nothing new to send" in hostler("sweep", "there", *words, "--cwd", "project").err
-    digests = [hostler("job", name, "--json").json["spec"]["payload"]["snapshot"] for name in ("all", "some", "there")]
+    assert "nothing new to send" in hostler("sweep", "submit", "there", *words, "--cwd", "project").err
+    digests = [
+        hostler("job", "show", name, "--json").json["spec"]["payload"]["snapshot"] for name in ("all", "some", "there")
+    ]
     assert (digests[0], len(set(digests))) == (digests[2], 2)
-    said = hostler("sweep", "gone", "--range", "0:9", "--worker", "python nowhere.py", "--cwd", "project")
+    said = hostler("sweep", "submit", "gone", "--range", "0:9", "--worker", "python nowhere.py", "--cwd", "project")
     assert f"note: there is no file 'nowhere.py' in {project}" in said.err
 
 
@@ -294,12 +318,12 @@ def test_sweep_of_a_folder_that_cannot_be_sent_names_what_helps(
     served: Window, hostler: Hostler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    said = hostler("sweep", "s", "--range", "0:9", "--worker", "w", "--cwd", str(tmp_path))
+    said = hostler("sweep", "submit", "s", "--range", "0:9", "--worker", "w", "--cwd", str(tmp_path))
     assert (said.status, "`--own-dir` sends no files" in said.err, "--in-place" in said.err) == (2, True, False)
 
 
 def test_changes_of_mind(busy: Window, hostler: Hostler) -> None:
-    assert hostler("priority", "j3", "-7").out == "j3 pending, priority -7\n"
+    assert hostler("job", "priority", "j3", "-7").out == "j3 pending, priority -7\n"
     assert hostler("cancel", "j3", "--reason", "no need").out == "j3 cancelled, priority -7\n"
     assert hostler("retry", "j3", "--json").json[0]["state"] == "pending"
     said = hostler("cancel", "j3", "j99", "j2")
@@ -319,7 +343,7 @@ def test_output_is_printed_byte_by_byte_into_a_pipe(busy: Window) -> None:
 
 
 def test_a_job_stands_for_its_newest_attempt(busy: Window, hostler: Hostler) -> None:
-    newest = hostler("job", "a", "--json").json["job"]["attempts"]
+    newest = hostler("job", "show", "a", "--json").json["job"]["attempts"]
     busy.desk.logs[f"j1.{newest}", "err"] = b"oh\n"
     assert hostler("logs", "a", "--stream", "err").out == "oh\n"
 
@@ -447,10 +471,10 @@ def test_up_warns_of_what_check_calls_wrong(hostler: Hostler, tmp_path: Path, mo
 
 
 def test_daemons_tell_what_comes_to_an_end_and_what_each_part_did(served: Window, hostler: Hostler) -> None:
-    assert hostler("daemons").out.startswith("idle: nothing waits and nothing has a device\n")
+    assert hostler("status", "--health").out.startswith("idle: nothing waits and nothing has a device\n")
     hostler("submit", "--", "true")
-    said = hostler("daemons")
+    said = hostler("status", "--health")
     assert said.out.startswith("beginning: 1 jobs have devices, 0 wait")
     assert "core" in said.out
     assert "decides" in said.out
-    assert hostler("daemons", "--json").json["parts"][0]["name"] == "core"
+    assert hostler("status", "--health", "--json").json["parts"][0]["name"] == "core"

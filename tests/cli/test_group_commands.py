@@ -124,9 +124,9 @@ def test_job_has_its_group_and_parameters(fake: FakeController, hostler: Hostler
     fake.add(lr="0.1", bs="16")
     fake.add()
     fake.add(group=None)
-    assert "group      g1, parameters lr=0.1 bs=16" in hostler("job", "j1").out.splitlines()
-    assert "group      g1" in hostler("job", "j2").out.splitlines()
-    assert "group" not in hostler("job", "j3").out
+    assert "group      g1, parameters lr=0.1 bs=16" in hostler("job", "show", "j1").out.splitlines()
+    assert "group      g1" in hostler("job", "show", "j2").out.splitlines()
+    assert "group" not in hostler("job", "show", "j3").out
 
 
 def test_job_has_absolute_paths_of_files_that_lie_here(
@@ -134,12 +134,12 @@ def test_job_has_absolute_paths_of_files_that_lie_here(
 ) -> None:
     monkeypatch.setenv("HOSTLER_STATE_DIR", "state")
     fake.keep(fake.add(), **{f"{number:02}-{'x' * 60}_pt": b"" for number in range(22)})
-    assert "files      out/00-" in hostler("job", "j1").out
+    assert "files      out/00-" in hostler("job", "show", "j1").out
     folder = tmp_path / "state/results/j1.1/out"
     folder.mkdir(parents=True)
     for number in range(22):
         (folder / f"{number:02}-{'x' * 60}.pt").touch()
-    lines = hostler("job", "j1").out.splitlines()
+    lines = hostler("job", "show", "j1").out.splitlines()
     at = next(at for at, line in enumerate(lines) if line.startswith("files"))
     paths = [line[11:] for line in lines[at : at + 20]]
     assert all(Path(path).is_absolute() and Path(path).exists() for path in paths)

@@ -111,7 +111,10 @@ def test_fields_of_one_name_are_told_apart() -> None:
         (["g1", "j1"], "'j1' is not the id of a job group"),
         (["g1", "--csv", "--json"], "--csv and --json exclude each other; give one of them"),
         (["g1", "--descending"], "--descending orders by the field of --sort; give that, too"),
-        (["j1"], "'j1' is not the id of a job group: such an id is g and a number, as in g1. `hostler job j1` prints"),
+        (
+            ["j1"],
+            "'j1' is not the id of a job group: such an id is g and a number, as in g1. `hostler job show j1` prints",
+        ),
         (["g7"], "there is no job group 'g7'"),
         (["--csv"], "--csv and --sort are for the jobs of groups; name a group, as `hostler results g1`"),
     ],

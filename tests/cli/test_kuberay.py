@@ -24,36 +24,36 @@ QUEUED, SMALLEST = str(FLEETS / "queued.yaml"), str(FLEETS / "smallest.yaml")
 
 
 def test_manifests_are_printed_as_a_stream(hostler: Hostler) -> None:
-    said = hostler("render", "kuberay", QUEUED)
+    said = hostler("kuberay", "render", QUEUED)
     assert (said.status, said.err) == (0, "")
     assert said.out == (GOLDEN / "queued.yaml").read_text(encoding="utf-8")
 
 
 def test_render_json_is_one_list_of_objects(hostler: Hostler) -> None:
-    made = hostler("render", "kuberay", QUEUED, "--json").json
+    made = hostler("kuberay", "render", QUEUED, "--json").json
     assert made["kind"] == "List"
     assert made["items"] == list(yaml.safe_load_all((GOLDEN / "queued.yaml").read_text(encoding="utf-8")))
 
 
 def test_render_writes_a_file_for_each_manifest(hostler: Hostler, tmp_path: Path) -> None:
-    said = hostler("render", "kuberay", SMALLEST, "-o", str(tmp_path))
+    said = hostler("kuberay", "render", SMALLEST, "-o", str(tmp_path))
     assert said.out == f"{tmp_path}: 4 manifests\n"
     assert [yaml.safe_load(path.read_text())["kind"] for path in sorted(tmp_path.iterdir())] == [
         "ServiceAccount", "ConfigMap", "NetworkPolicy", "RayJob",
     ]  # fmt: skip
     (tmp_path / "02-configmap-smallest-files.yaml").rename(tmp_path / "09-configmap-old.yaml")
-    assert "removed 09-configmap-old.yaml" in hostler("render", "kuberay", SMALLEST, "-o", str(tmp_path)).out
+    assert "removed 09-configmap-old.yaml" in hostler("kuberay", "render", SMALLEST, "-o", str(tmp_path)).out
 
 
 def test_what_cannot_be_is_refused_with_object_and_field(hostler: Hostler, tmp_path: Path) -> None:
     section = yaml.safe_load((FLEETS / "smallest.yaml").read_text())["kuberay"]
     path = tmp_path / "fleet.yaml"
     path.write_text(json.dumps({"kuberay": {**section, "files": [], "name": "a" * 48}}))
-    said = hostler("render", "kuberay", str(path))
+    said = hostler("kuberay", "render", str(path))
     assert (said.status, said.out) == (2, "")
     assert f"RayJob rl/{'a' * 48}: metadata.name: has 48 characters" in said.err
     path.write_text(json.dumps({"kuberay": {**section, "worker": []}}))
-    said = hostler("render", "kuberay", str(path))
+    said = hostler("kuberay", "render", str(path))
     assert said.status == 2
     assert "kuberay.worker: is no setting; did you mean 'workers'?" in said.err
 
@@ -61,14 +61,14 @@ def test_what_cannot_be_is_refused_with_object_and_field(hostler: Hostler, tmp_p
 @pytest.mark.long
 def test_definitions_are_taken_from_files(hostler: Hostler, crds: tuple[Path, ...]) -> None:
     clusters, jobs = map(str, crds)
-    said = hostler("render", "kuberay", SMALLEST, "--crd", clusters, "--crd", jobs)
+    said = hostler("kuberay", "render", SMALLEST, "--crd", clusters, "--crd", jobs)
     assert (said.status, said.err) == (0, "")
-    said = hostler("render", "kuberay", SMALLEST, "--crd", clusters)
+    said = hostler("kuberay", "render", SMALLEST, "--crd", clusters)
     assert "warning: RayJob is in none of the files of --crd" in said.err
 
 
 def test_a_dry_run_is_told_beside_the_manifests(hostler: Hostler, world: World) -> None:
-    said = hostler("render", "kuberay", SMALLEST, "--dry-run", "server")
+    said = hostler("kuberay", "render", SMALLEST, "--dry-run", "server")
     assert said.status == 0
     assert len(list(yaml.safe_load_all(said.out))) == 4
     assert "RayJob rl/smallest: would be created" in said.err
@@ -147,4 +147,4 @@ def test_without_lightkube_it_names_the_extra(hostler: Hostler, monkeypatch: pyt
 def test_rendering_needs_no_extra(hostler: Hostler, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("lightkube", "jsonschema_rs"):
         monkeypatch.setitem(sys.modules, name, None)
-    assert hostler("render", "kuberay", SMALLEST).status == 0
+    assert hostler("kuberay", "render", SMALLEST).status == 0

@@ -128,5 +128,6 @@ def test_bytes_that_were_dropped_are_counted(busy: Window, hostler: Hostler, mon
 def test_end_of_an_attempt_is_told_in_words_and_as_a_status(
     end: dict[str, object] | None, words: str, status: int
 ) -> None:
-    attempt = logs.Attempt("j1.1", "here/cpu0", end)
+    attempt = logs.Attempt("j1.1", "here/cpu0")
+    attempt.ended = end
     assert (logs._end_of(attempt), logs._status_of(attempt)) == (words, status)

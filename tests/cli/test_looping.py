@@ -1,4 +1,4 @@
-"""`hostler train pause|resume` and `hostler spawn`, in front of a loop on the real core."""
+"""`hostler train pause|resume` and `hostler train spawn`, in front of a loop on the real core."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def test_a_pause_and_its_end(world: Loop, hostler: Hostler) -> None:
     pause = world.config().paused
     assert pause is not None
     assert (pause.who, pause.why, pause.until - pause.since) == ("anna", "games repeat", 7200)
-    lines = hostler("bans").out.splitlines()
+    lines = hostler("hold", "list").out.splitlines()
     assert any(line.split()[:2] == ["pause", NAME] and line.split()[-1] == "anna" for line in lines)
     assert "games repeat; `hostler train resume" in " ".join(lines)
-    assert "paused by anna for 2h 00m more: games repeat" in " ".join(hostler("train", "status").out.split())
+    assert "paused by anna for 2h 00m more: games repeat" in " ".join(hostler("train", "list").out.split())
     assert hostler("train", "resume", NAME).out.startswith(f"{NAME}: goes on; next: ")
     assert world.config().paused is None
     assert hostler("train", "resume", NAME, "--json").json["paused"] is None
@@ -62,7 +62,7 @@ def test_a_pause_wants_a_reason_and_an_end(world: Loop, hostler: Hostler) -> Non
 
 
 def test_one_more_job(world: Loop, hostler: Hostler) -> None:
-    said = hostler("spawn", NAME, "--games", "9", "--why", "thin opening", "--key", "k")
+    said = hostler("train", "spawn", NAME, "--games", "9", "--why", "thin opening", "--key", "k")
     assert said.status == 0, said.err
     name = said.out.strip()
     assert order_of(world.state.jobs[name])["games"] == 9
@@ -70,10 +70,10 @@ def test_one_more_job(world: Loop, hostler: Hostler) -> None:
     assert "asked for by anna, beyond what the loop orders: thin opening" in " ".join(
         hostler("explain", name).out.split()
     )
-    assert hostler("spawn", NAME, "--games", "9", "--key", "k").out.strip() == name
-    assert hostler("spawn", NAME, "--json").json["work"] == "selfplay"
-    assert hostler("spawn", NAME, "--stage", "chess").status == 2
-    said = hostler("spawn", NAME, "--stage", "training")
+    assert hostler("train", "spawn", NAME, "--games", "9", "--key", "k").out.strip() == name
+    assert hostler("train", "spawn", NAME, "--json").json["work"] == "selfplay"
+    assert hostler("train", "spawn", NAME, "--stage", "chess").status == 2
+    said = hostler("train", "spawn", NAME, "--stage", "training")
     assert (said.status, "no training of tiny_2p can be ordered now" in said.err) == (1, True)
 
 

@@ -30,13 +30,13 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
 
 def test_what_the_core_says_is_shown(world: Loop, hostler: Hostler) -> None:
     config = world.config()
-    (shown,) = hostler("train", "status", "--json").json
+    (shown,) = hostler("train", "list", "--json").json
     assert (shown["name"], shown["current"], shown["promotions"]) == (NAME, config.current, 3)
     assert (shown["games"], shown["models"]) == (
         sum(each.games for each in config.segments.values()),
         len(config.models),
     )
-    lines = hostler("train", "status").out.splitlines()
+    lines = hostler("train", "list").out.splitlines()
     assert lines[1].split()[:2] == [NAME, str(shown["generation"])]
     assert all(len(line) <= 80 for line in lines)
 

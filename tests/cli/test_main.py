@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from hostler import __version__
 from hostler.cli import main
+from hostler.cli.commands import COMMANDS, PANELS, Command, Group, imported
 from hostler.cli.common import complete_job
+from hostler.cli.help import summary
+from hostler.cli.parameters import signature
 from hostler.client import Client
 from hostler.model import errors
 from hostler.model.inputs import Submit
@@ -25,6 +28,8 @@ from tests.web.core_desk import Window
 
 HEAVY = {"alembic", "asyncssh", "fastapi", "rich", "sqlalchemy", "structlog", "uvicorn", "yaml"}
 HEAVY |= {"jinja2", "matplotlib", "numba", "numpy", "openskill", "torch"}
+SLOW = {"asyncio", "dataclasses", "http", "email", "pydantic", "ssl", "hashlib", "subprocess"}
+"""Their imports together cost more CPU time than a command may take."""
 PROGRAM = [sys.executable, "-m", "hostler.cli"]
 PATIENT = f"""
 from hostler.cli import common, main
@@ -34,14 +39,18 @@ main.main()
 """Completion would rather say nothing than keep a shell waiting, which would depend on the load of the machine."""
 
 
-def commands(group: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command with its words."""
-    top: Any = typer.main.get_command(main.app()) if group is None else group
-    for name, command in top.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name), command
+ALL = {
+    path: function
+    for name, each in COMMANDS.items()
+    for path, function in (
+        {(name,): each.function}
+        if isinstance(each, Command)
+        else {(name, word): f for word, f in each.commands.items()}
+    ).items()
+}
+"""Every command by its words."""
+SCREEN = (24, 80)
+"""Lines and columns of the smallest usual terminal."""
 
 
 def program(*words: str, command: Sequence[str] = PROGRAM, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -59,14 +68,20 @@ def loaded_by(code: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stderr.split()}
 
 
-def test_starting_loads_nothing_heavy() -> None:
-    assert not loaded_by("import hostler.cli.main") & (HEAVY | {"pydantic", "asyncio"})
-
-
-def test_help_and_listings_load_nothing_heavy(served: Window) -> None:
+def test_start_of_a_command_imports_nothing_slow(served: Window) -> None:
     code = "from hostler.cli.main import run\nassert run({!r}) == 0"
-    assert not loaded_by(code.format(["--help"])) & (HEAVY | {"pydantic", "asyncio"})
-    assert not loaded_by(code.format(["jobs"])) & HEAVY
+    assert not loaded_by("import hostler.cli.main") & (HEAVY | SLOW)
+    served.tell(Submit(specs=(script("n"),)))
+    for words in (
+        ["--help"],
+        ["jobs"],
+        ["status"],
+        ["job", "show", "j1"],
+        ["explain", "j1"],
+        ["queue"],
+        ["node", "list"],
+    ):
+        assert not loaded_by(code.format(words)) & (HEAVY | SLOW), words
 
 
 def test_no_controller_is_status_3_and_says_how_to_start_one(tmp_path: Path) -> None:
@@ -77,19 +92,70 @@ def test_no_controller_is_status_3_and_says_how_to_start_one(tmp_path: Path) -> 
     assert "hostler up --detach" in done.stderr
 
 
-@pytest.mark.parametrize(("path", "command"), [pytest.param(*each, id=" ".join(each[0])) for each in commands()])
-def test_every_command_has_help_with_an_example(path: tuple[str, ...], command: Any, hostler: Hostler) -> None:
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_has_help_with_an_example(path: tuple[str, ...], hostler: Hostler) -> None:
     said = hostler(*path, "--help")
     assert said.status == 0
     assert "Example:" in said.out
-    assert f"  hostler {' '.join(path)}" in said.out
+    assert f"  hostler {' '.join(path)}" in said.out or path[0] == "job"  # those are the daily commands, too
     assert all(len(line) <= 100 for line in said.out.splitlines())
 
 
 def test_every_command_that_shows_something_can_show_it_as_json() -> None:
     without = {"init", "up", "down", "logs", "play", "trust", "connect", "get", "wait"}
-    for path, command in commands():
-        assert ("--json" in {name for each in command.params for name in each.opts}) == (path[-1] not in without), path
+    for path, function in ALL.items():
+        flags = {flag for each in signature(imported(function)).options for flag in each.flags}
+        assert ("--json" in flags) == (path[-1] not in without), path
+
+
+def test_help_of_the_program_fits_one_screen_and_names_every_command(hostler: Hostler) -> None:
+    lines = hostler("--help").out.splitlines()
+    assert len(lines) <= SCREEN[0] - 1  # and the line of the shell
+    assert all(len(line) <= SCREEN[1] for line in lines)
+    for panel in PANELS.values():
+        for name, each in panel.items():
+            assert any(f"  {name} " in line and each.about in line for line in lines), name
+
+
+@pytest.mark.parametrize("name", [name for name, each in COMMANDS.items() if isinstance(each, Group)])
+def test_help_of_a_group_names_its_commands_and_cuts_nothing(name: str, hostler: Hostler) -> None:
+    group = COMMANDS[name]
+    assert isinstance(group, Group)
+    alone, asked = hostler(name), hostler(name, "--help")
+    assert (alone.status, alone.out) == (asked.status, asked.out) == (0, asked.out)
+    words = " ".join(asked.out.split())
+    for word, function in group.commands.items():
+        assert f" {word} {summary(imported(function).__doc__ or '')}" in words
+    assert all(len(line) <= SCREEN[1] for line in asked.out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["jbos"], "no such command: jbos; did you mean jobs?; `hostler --help` lists all commands"),
+        (["nodes"], "no such command: nodes; did you mean node?; `hostler --help` lists all commands"),
+        (["--vers"], "no such option: --vers; `hostler --help` lists all commands"),
+        (["node", "shw"], "no such command: node shw; did you mean show?; `hostler node --help` lists all"),
+        (["jobs", "--stat", "done"], "no such option: --stat; did you mean --state?; `hostler jobs --help` shows how"),
+        (["jobs", "--limit"], "--limit needs a value; `hostler jobs --help` shows how"),
+        (["jobs", "--json=yes"], "--json takes no value, and 'yes' is given; leave it out"),
+        (["jobs", "j1", "j2"], "unexpected words: j1 j2; leave them out; `hostler jobs --help` shows how"),
+        (["job", "show"], "ID is missing; `hostler job show --help` shows how"),
+        (["jobs", "--limit", "many"], "--limit: 'many' is not an integer"),
+        (["jobs", "--limit", "0"], "--limit: 0 is less than 1, the least value"),
+        (["submit", "--gpus", "65", "x"], "--gpus: 65 is more than 64, the greatest value"),
+        (["submit", "--cpus", "nan", "x"], "--cpus: nan is less than 0, the least value"),
+        (["submit", "--walltime-s", "soon", "x"], "--walltime-s: 'soon' is not a number"),
+        (["jobs", "--state", "lost"], "--state: 'lost' is not one of pending, leased, launching, running, "),
+        (["sweep", "lr=0.1,0.03"], "hostler submit --grid lr=0.1,0.03"),
+        (["sweep", "primes", "--range", "0:9"], "no such command: sweep primes; `hostler sweep submit primes ..."),
+    ],
+)  # fmt: skip
+def test_wrong_command_line_is_refused_with_what_would_do(words: list[str], hint: str, hostler: Hostler) -> None:
+    said = hostler(*words)
+    assert (said.status, said.out) == (2, "")
+    assert hint in said.err
+    assert said.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -110,7 +176,7 @@ def test_errors_have_their_status(
     def fail(*_: Any, **__: Any) -> None:
         raise error("first\x1b[2J\nsecond")
 
-    monkeypatch.setattr(main, "_app_for", lambda arguments: fail)
+    monkeypatch.setattr(main, "_run", fail)
     said = hostler("anything")
     assert (said.status, said.err) == (status, "hostler: error: first\\x1b[2J\nsecond\n")
 
@@ -138,15 +204,20 @@ def test_version_and_bare_call(hostler: Hostler) -> None:
     assert hostler().out.startswith("Usage: hostler ")
 
 
-def completed(words: str) -> list[str]:
-    done = program(
-        command=[sys.executable, "-c", PATIENT],
-        _HOSTLER_COMPLETE="complete_bash",
-        COMP_WORDS=words,
-        COMP_CWORD=str(len(words.split(" ")) - 1),
-        _TYPER_COMPLETE_ARGS=words,
-    )
-    return done.stdout.split()
+def completed(line: str) -> list[str]:
+    """The words that a shell offers at the end of `line`."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder, "found")
+        done = program(
+            command=[sys.executable, "-c", PATIENT],
+            _ARGCOMPLETE="1",
+            _ARGCOMPLETE_IFS="\013",
+            _ARGCOMPLETE_STDOUT_FILENAME=str(found),
+            COMP_LINE=line,
+            COMP_POINT=str(len(line)),
+        )
+        assert done.returncode == 0, done.stderr
+        return sorted(word.strip() for word in found.read_text().split("\013") if word)
 
 
 def test_shell_completion_knows_jobs(served: Window) -> None:
@@ -154,23 +225,29 @@ def test_shell_completion_knows_jobs(served: Window) -> None:
     assert completed("hostler cancel j1") == ["j1", "j10", "j11", "j12"]
 
 
-@pytest.mark.long
-def test_shell_completion_knows_commands_and_is_shown() -> None:
+@pytest.mark.services
+def test_shell_completion_knows_commands_options_and_choices() -> None:
     assert completed("hostler ca") == ["cancel"]
-    # Typer would look for the shell it was started from, and tests are started from anything.
-    shown = program("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
-    assert "complete_bash" in shown.stdout
+    assert completed("hostler node tr") == ["trust"]
+    assert completed("hostler jobs --st") == ["--state", "--state-dir"]
+    assert completed("hostler jobs --state ca") == ["cancelled"]
+    for shell in ("bash", "zsh", "fish"):
+        assert "hostler" in program("--show-completion", shell).stdout
+    refused = program("--show-completion", "cobol")
+    assert (refused.returncode, "give one of bash" in refused.stderr) == (2, True)
 
 
 def test_completion_is_silent_without_a_controller(tmp_path: Path) -> None:
-    class Context:
-        params: dict[str, Any] = {"state_dir": tmp_path}
-
-    assert complete_job(Context(), "j") == []  # type: ignore[arg-type]
+    assert complete_job("j", {"state_dir": tmp_path}) == []
 
 
 def test_the_token_is_shown_nowhere(served: Window, hostler: Hostler) -> None:
     token = served.headers["Authorization"].split()[1]
-    for words in (["status", "--json"], ["nodes", "--json"], ["events", "--json", "--after", "0"], ["job", "none"]):
+    for words in (
+        ["status", "--json"],
+        ["node", "list", "--json"],
+        ["events", "--json", "--after", "0"],
+        ["job", "show", "none"],
+    ):
         said = hostler(*words)
         assert token not in said.out + said.err

@@ -1,4 +1,4 @@
-"""`hostler model` and `hostler play` in front of made-up configs."""
+"""`hostler model` and `hostler model play` in front of made-up configs."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def test_long_lists_of_models_are_cut(desk: LoopDesk, hostler: Hostler) -> None:
 def test_play_starts_the_program_on_the_current_model(
     desk: LoopDesk, hostler: Hostler, program: list[list[str]], tmp_path: Path
 ) -> None:
-    assert hostler("play", "hex8_2p").status == 7
-    assert hostler("play", "hex8_2p", "--simulations", "9", "--seat", "2").status == 7
+    assert hostler("model", "play", "hex8_2p").status == 7
+    assert hostler("model", "play", "hex8_2p", "--simulations", "9", "--seat", "2").status == 7
     usual, chosen = (dict(zip(words[4::2], words[5::2], strict=True)) for words in program)
     assert [words[:4] for words in program] == [[sys.executable, "-m", "hostler.workloads.alphazero", "play"]] * 2
     assert json.loads(usual.pop("--game")) == desk.config("hex8_2p").game
@@ -104,7 +104,7 @@ def test_play_starts_the_program_on_the_current_model(
 def test_the_program_understands_what_play_asks(desk: LoopDesk, hostler: Hostler) -> None:
     """The real one: it reads every word, makes the game, and finds that these made-up models have no weights."""
     pytest.importorskip("torch", reason="the extra train is not installed")
-    said = hostler("play", "hex8_2p", "--simulations", "9", "--seat", "2")
+    said = hostler("model", "play", "hex8_2p", "--simulations", "9", "--seat", "2")
     assert said.status == 1
     assert sha(("hex8_2p", 10)) in said.err
     assert "Traceback" not in said.err
@@ -116,10 +116,13 @@ def test_what_cannot_be_played_is_refused(
     made = desk.histories["old"]
     unknown = replace(made.config, game={"factory": "", "params": {}})
     desk.histories["old"] = replace(made, config=unknown)
-    assert "square8_2p has no model to play against yet; next: training" in hostler("play", "square8_2p").err
-    assert "old is a game that only its own commands know" in hostler("play", "old").err
-    assert "hex8_2p has the seats 1 to 2, and --seat 3 is none of them" in hostler("play", "hex8_2p", "--seat", "3").err
+    assert "square8_2p has no model to play against yet; next: training" in hostler("model", "play", "square8_2p").err
+    assert "old is a game that only its own commands know" in hostler("model", "play", "old").err
+    assert (
+        "hex8_2p has the seats 1 to 2, and --seat 3 is none of them"
+        in hostler("model", "play", "hex8_2p", "--seat", "3").err
+    )
     monkeypatch.setattr(models, "find_spec", lambda _: None)
-    said = hostler("play", "hex8_2p")
+    said = hostler("model", "play", "hex8_2p")
     assert (said.status, "pip install 'hostler[train]'" in said.err) == (2, True)
     assert program == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.cli.main import MISUSED
+from hostler.cli.errors import MISUSED
 from hostler.cli.simulating import ROWS, _added, _comparison, _rounded
 from hostler.model.fleet import NodeSpec
 from hostler.model.work import WorkKind

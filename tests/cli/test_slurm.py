@@ -56,14 +56,14 @@ def see(
 
 
 def row(hostler: Hostler, *words: str) -> str:
-    return next(line for line in hostler("nodes", *words).out.splitlines() if line.startswith("gpus "))
+    return next(line for line in hostler("node", "list", *words).out.splitlines() if line.startswith("gpus "))
 
 
 def test_a_pool_is_one_line_among_the_nodes(served: Window, hostler: Hostler) -> None:
     served.tell(NodeFound(node=pool()))
     assert row(hostler).endswith("6 h100  not seen yet")
     see(served)
-    said = hostler("nodes")
+    said = hostler("node", "list")
     assert "2 up, 1 wait (max 8)" in row(hostler)
     assert all(line.isprintable() and len(line) <= 80 for line in said.out.splitlines())
 
@@ -72,8 +72,8 @@ def test_what_was_seen_long_ago_is_told_with_its_age(
     served: Window, hostler: Hostler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     see(served, ago_s=600, trouble="slurmctld does not answer")
-    assert "gpus: as seen 10m ago: slurmctld does not answer" in hostler("nodes").out
-    assert "seen 10m ago" in hostler("nodes", "gpus").out.splitlines()
+    assert "gpus: as seen 10m ago: slurmctld does not answer" in hostler("node", "list").out
+    assert "seen 10m ago" in hostler("node", "show", "gpus").out.splitlines()
     monkeypatch.setenv("COLUMNS", "200")
     assert row(hostler).endswith("2 up, 1 wait (max 8), 1 unknown, seen 10m ago")
     see(served, ago_s=600, slots={})
@@ -91,7 +91,7 @@ def test_a_pool_by_its_name_has_a_line_for_each_slot(served: Window, hostler: Ho
         time=Span(seconds=3600.0, longest=False, saves=False),
     )
     served.tell(batch, Submitted(node="gpus", token="hostler-gpus-1", job="820"))
-    said = hostler("nodes", "gpus")
+    said = hostler("node", "show", "gpus")
     lines = said.out.splitlines()
     assert said.status == 0
     assert all(line.isprintable() and len(line) <= 80 for line in lines)

@@ -45,7 +45,17 @@ def steered(steady: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    "command", ["quota", "history", "costs", "bans", "nodes", "nodes a", "explain a/cuda0", "queue"]
+    "command",
+    [
+        "account shares",
+        "account durations",
+        "account costs",
+        "hold list",
+        "node list",
+        "node show a",
+        "explain a/cuda0",
+        "queue",
+    ],
 )
 def test_what_is_shown_fits_and_is_printable(steered: Window, hostler: Hostler, command: str) -> None:
     said = hostler(*command.split())
@@ -55,38 +65,38 @@ def test_what_is_shown_fits_and_is_printable(steered: Window, hostler: Hostler, 
 
 
 def test_shares_stand_with_their_quota(steered: Window, hostler: Hostler) -> None:
-    lines = hostler("quota").out.splitlines()
+    lines = hostler("account", "shares").out.splitlines()
     heads = [line.split(maxsplit=1)[0] for line in lines if "%" in line]
     assert heads[:2] == ["hex_4p", "sq_*"]
     assert set(heads[2:4]) == {"sq_2p", "sq_4p"}
-    assert "whether the quotas can be met is not known" in hostler("quota").out
+    assert "whether the quotas can be met is not known" in hostler("account", "shares").out
 
 
 def test_history_of_some_families(steered: Window, hostler: Hostler) -> None:
-    rows = hostler("history", "sq_2p", "--json").json["rows"]
+    rows = hostler("account", "durations", "sq_2p", "--json").json["rows"]
     assert {row["family"] for row in rows} == {"sq_2p"}
-    assert "hex_4p" not in hostler("history", "sq_2p").out
-    assert "how good predictions were" in hostler("history").out
+    assert "hex_4p" not in hostler("account", "durations", "sq_2p").out
+    assert "how good predictions were" in hostler("account", "durations").out
 
 
 def test_costs_say_what_a_game_costs(steered: Window, hostler: Hostler) -> None:
-    assert " a game (" in hostler("costs").out
+    assert " a game (" in hostler("account", "costs").out
 
 
 def test_nodes_tell_pressure_and_utilisation(steered: Window, hostler: Hostler) -> None:
-    out = hostler("nodes").out
+    out = hostler("node", "list").out
     assert "73% " in out
     assert "a: DISK_SPACE_LOW critical" in out
     assert "starts no export, training" in " ".join(out.split())
-    assert hostler("nodes", "nowhere").status == 2
-    assert "refused there since the controller began: VRAM 3" in hostler("nodes", "a").out
+    assert hostler("node", "show", "nowhere").status == 2
+    assert "refused there since the controller began: VRAM 3" in hostler("node", "show", "a").out
 
 
 def test_nothing_is_known_at_first(served: Window, hostler: Hostler) -> None:
-    assert hostler("bans").out == "nothing is held back\n"
-    assert hostler("costs").out == "in all: device-hours 0.00, cost ?, unpriced ?\n"
-    assert "nothing has been learnt yet" in hostler("history").out
-    assert "no training configs" in hostler("quota").out
+    assert hostler("hold", "list").out == "nothing is held back\n"
+    assert hostler("account", "costs").out == "in all: device-hours 0.00, cost ?, unpriced ?\n"
+    assert "nothing has been learnt yet" in hostler("account", "durations").out
+    assert "no training configs" in hostler("account", "shares").out
     assert "is idle: nothing waits" in hostler("explain", "n/cpu0").out
     assert hostler("explain", "n/cpu9").status == 2
     assert "no device" in hostler("explain", "n/cpu9").err
@@ -97,8 +107,8 @@ def test_a_quarantine_is_told_with_its_end(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path / "state"))
     with window(CoreDesk(in_quarantine())) as made:
         announce(tmp_path / "state", made.port)
-        assert "a/cuda0: in quarantine" in hostler("nodes").out
-        assert "quarantine" in hostler("bans").out
+        assert "a/cuda0: in quarantine" in hostler("node", "list").out
+        assert "quarantine" in hostler("hold", "list").out
 
 
 def test_a_device_that_is_not_proved_is_told_with_the_reason(
@@ -110,11 +120,11 @@ def test_a_device_that_is_not_proved_is_told_with_the_reason(
     world.tell(wrong())
     with window(CoreDesk(world)) as made:
         announce(tmp_path / "state", made.port)
-        for words in (("nodes",), ("nodes", "n"), ("explain", "n/cuda0"), ("bans",)):
+        for words in (("node", "list"), ("node", "show", "n"), ("explain", "n/cuda0"), ("hold", "list")):
             assert "failed its canary: wrong answer" in " ".join(hostler(*words).out.split()), words
-        assert "n/cuda1: kept out by its canary since" in hostler("nodes").out
+        assert "n/cuda1: kept out by its canary since" in hostler("node", "list").out
         assert "has not been proved yet" in hostler("explain", "n/cuda1").out
-        assert [ban["kind"] for ban in hostler("bans", "--json").json] == ["canary", "canary"]
+        assert [ban["kind"] for ban in hostler("hold", "list", "--json").json] == ["canary", "canary"]
 
 
 def test_many_devices_are_told_of_by_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hostler: Hostler) -> None:

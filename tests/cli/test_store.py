@@ -1,4 +1,4 @@
-"""`hostler store show` tells what there is of a journal."""
+"""`hostler journal show` tells what there is of a journal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_rows_and_segments_are_told_with_their_sizes(
     monkeypatch.setattr(compacting, "ENTRIES", 100)
     journal = open_journal(tmp_path)
     journal.begin_epoch(1.0, Claim("v"))
-    told = hostler("store", "show", "--state-dir", str(tmp_path))
+    told = hostler("journal", "show", "--state-dir", str(tmp_path))
     assert "rows     0 entries" in told.out
     assert "packed   none; entries go there when" in told.out
     entries = [Entry(seq=seq, at=1.0, event=TroubleRecorded(where="w", what="x" * 50)) for seq in range(1, 251)]
@@ -28,11 +28,11 @@ def test_rows_and_segments_are_told_with_their_sizes(
     while journal.compact(rules, 5.0):
         pass
     journal.close()
-    shown = hostler("store", "show", "--json", "--state-dir", str(tmp_path)).json
+    shown = hostler("journal", "show", "--json", "--state-dir", str(tmp_path)).json
     assert (shown["newest"], shown["rows"], shown["segments"], shown["segment_entries"]) == (250, 50, 2, 200)
     assert shown["packed_bytes"] < shown["segments_bytes"]
     assert shown["packed_bytes"] < shown["content_bytes"] / 5
-    lines = hostler("store", "show", "--state-dir", str(tmp_path)).out.splitlines()
+    lines = hostler("journal", "show", "--state-dir", str(tmp_path)).out.splitlines()
     assert lines[1:4][0] == "entries  250"
     assert lines[2].startswith("rows     50 entries, ")
     assert lines[3].startswith("packed   2 segments with 200 entries, ")

@@ -228,16 +228,16 @@ def test_a_thousand_jobs_read_files_and_programs_once(
             "--each-line 'no' cannot be read: No such file or directory. Correct the path",
         ),
         (["--array", "0-9%2", "--max-running", "2", "--", "p"], "--array 0-9%2 and --max-running both limit the jobs"),
-        (["--repeat", "0", "--", "p"], "Invalid value for '--repeat': Input should be greater than or equal to 1"),
-        (["--repeat", "x", "--", "p"], "Invalid value for '--repeat': Input should be a valid integer"),
+        (["--repeat", "0", "--", "p"], "--repeat: 0 is less than 1"),
+        (["--repeat", "x", "--", "p"], "--repeat: 'x' is not an integer"),
         (["--repeat", "99999999999", "--", "p"], "--repeat 99999999999 makes 99,999,999,999 jobs: a group has at most"),
         (
             ["--max-running", "0", "--array", "1", "--", "p"],
-            "Invalid value for '--max-running': Input should be greater than or equal to 1",
+            "--max-running: 0 is less than 1",
         ),
         (
             ["--max-failures", "-1", "--array", "1", "--", "p"],
-            "Invalid value for '--max-failures': Input should be greater than or equal to 0",
+            "--max-failures: -1 is less than 0",
         ),
         (
             ["--max-running", "2", "--", "p"],
@@ -266,14 +266,14 @@ def test_invalid_group_options_are_one_error(
 
 
 def test_a_sweep_of_values_is_answered_with_the_command_of_a_grid(fake: FakeClient, hostler: Hostler) -> None:
-    said = hostler("sweep", "lr=0.1,0.03")
+    said = hostler("sweep", "submit", "lr=0.1,0.03")
     assert (said.status, said.out) == (2, "")
     assert said.err.endswith(": hostler submit --grid lr=0.1,0.03 -- COMMAND --lr {lr}\n")
-    said = hostler("sweep", "lr=0.1,0.03", "bs=16", "--", "python", "train.py")
+    said = hostler("sweep", "submit", "lr=0.1,0.03", "bs=16", "--", "python", "train.py")
     assert said.err.endswith(
         ": hostler submit --grid lr=0.1,0.03 --grid bs=16 -- python train.py --lr {lr} --bs {bs}\n"
     )
-    said = hostler("sweep", "primes", "more")
+    said = hostler("sweep", "submit", "primes", "more")
     assert (said.status, said.err) == (
         2, "hostler: error: unexpected words after the name 'primes': more. Leave them out\n"
     )  # fmt: skip

@@ -17,7 +17,7 @@ from tests.test_client import announce
 from tests.web.core_desk import Window, window
 from tests.web.loops import LoopDesk, busy, empty, losing
 
-SHOWN = ["train status", "train history hex8_2p", "train history square8_2p", "train history old", "model list hex8_2p"]
+SHOWN = ["train list", "train history hex8_2p", "train history square8_2p", "train history old", "model list hex8_2p"]
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_what_is_shown_is_printable_and_fits(hostler: Hostler, command: str) -> 
 
 @pytest.mark.usefixtures("served")
 def test_status_is_a_table_of_configs(hostler: Hostler) -> None:
-    lines = hostler("train", "status").out.splitlines()
+    lines = hostler("train", "list").out.splitlines()
     assert lines[:4] == [
         "CONFIG      GEN      ELO    ELO/DAY  GAMES  GAMES/H  DATA  TRIAL / NEXT",
         "hex8_2p      10  826 ±53  +812 ±157  12.3k      187   21m  LLR 1.23, 37 groups",
@@ -66,7 +66,7 @@ def test_status_is_a_table_of_configs(hostler: Hostler) -> None:
 
 
 def test_json_holds_the_views(served: Window, desk: LoopDesk, hostler: Hostler) -> None:
-    assert hostler("train", "status", "--json").json == [codec.plain(each) for each in desk.configs()]
+    assert hostler("train", "list", "--json").json == [codec.plain(each) for each in desk.configs()]
     assert hostler("train", "history", "old", "--json").json == codec.plain(desk.history("old"))
     assert hostler("model", "list", "old", "--json").json == [codec.plain(each) for each in desk.models("old")]
 
@@ -112,7 +112,7 @@ def test_no_configs_are_no_error_but_no_report_either(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     desk.histories.clear()
-    assert hostler("train", "status").out == "no training configs; a fleet file asks for them under `configs:`\n"
+    assert hostler("train", "list").out == "no training configs; a fleet file asks for them under `configs:`\n"
     said = hostler("train", "report")
     assert (said.status, said.err) == (
         2,
@@ -122,7 +122,9 @@ def test_no_configs_are_no_error_but_no_report_either(
 
 
 @pytest.mark.usefixtures("served")
-@pytest.mark.parametrize("command", ["train history chess", "train report chess", "model list chess", "play chess"])
+@pytest.mark.parametrize(
+    "command", ["train history chess", "train report chess", "model list chess", "model play chess"]
+)
 def test_an_unknown_config_is_refused(hostler: Hostler, command: str) -> None:
     said = hostler(*command.split())
     assert said.status == 2
@@ -175,12 +177,8 @@ def test_without_its_libraries_a_report_names_the_extra(
 def test_shell_completion_knows_configs(served: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common, "COMPLETION_TIMEOUT_S", 60.0)  # how long a shell waits is not what is tried here
 
-    class Context:
-        params = {"state_dir": tmp_path / "state"}
-
-    assert complete_config(Context(), "s") == ["square8_2p"]  # type: ignore[arg-type]
-    Context.params = {"state_dir": tmp_path / "nowhere"}
-    assert complete_config(Context(), "s") == []  # type: ignore[arg-type]
+    assert complete_config("s", {"state_dir": tmp_path / "state"}) == ["square8_2p"]
+    assert complete_config("s", {"state_dir": tmp_path / "nowhere"}) == []
 
 
 def test_check_shows_training_configs(hostler: Hostler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""`hostler usage` on a terminal of 80 columns."""
+"""`hostler account usage` on a terminal of 80 columns."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def used(served: Window) -> Window:
 @pytest.mark.parametrize("by", [(), ("work",), ("device", "work"), ("node", "model", "provider")])
 @pytest.mark.parametrize("per", ["hour", "day", "week", "month"])
 def test_tables_fit(used: Window, hostler: Hostler, per: str, by: tuple[str, ...]) -> None:
-    said = hostler("usage", "--per", per, *(word for each in by for word in ("--by", each)))
+    said = hostler("account", "usage", "--per", per, *(word for each in by for word in ("--by", each)))
     assert (said.status, said.err) == (0, "")
     assert all(line.isprintable() and len(line) <= 80 for line in said.out.splitlines())
     assert said.out.split()[: 1 + len(by)] == [per.upper(), *(each.upper() for each in by)]
 
 
 def test_lines_tell_hours_shares_and_what_is_unknown(used: Window, hostler: Hostler) -> None:
-    out = hostler("usage", "--by", "device", "--since", "1970-01-01").out.splitlines()
+    out = hostler("account", "usage", "--by", "device", "--since", "1970-01-01").out.splitlines()
     assert out[0].split() == ["DAY", "DEVICE", "HELD", "IDLE", "USED", "BUSY", "COST", "DONE", "FAILED"]
     assert out[1].split() == ["1970-01-01", "n/cpu0", "1.5", "0.0", "100.0%", "?", "?", "1", "0"]
     assert out[2].split() == ["1970-01-01", "n/cpu1", "0.0", "1.5", "0.0%", "?", "0.00", "0", "0"]
-    (row,) = hostler("usage", "--only", "work=script", "--json").json
+    (row,) = hostler("account", "usage", "--only", "work=script", "--json").json
     assert row["held_s"] == pytest.approx(1.5 * HOUR_S, abs=5)
-    assert hostler("usage", "--only", "node=elsewhere").out == "nothing is known of that time\n"
+    assert hostler("account", "usage", "--only", "node=elsewhere").out == "nothing is known of that time\n"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_lines_tell_hours_shares_and_what_is_unknown(used: Window, hostler: Host
     ],
 )
 def test_what_cannot_be_asked_says_why(used: Window, hostler: Hostler, words: tuple[str, ...], why: str) -> None:
-    said = hostler("usage", *words)
+    said = hostler("account", "usage", *words)
     assert said.status == 2
     assert why in said.err
 

@@ -98,8 +98,8 @@ def test_wait_asks_for_a_thousand_jobs_in_few_requests(served: Window, hostler: 
         (["twin"], 2, "2 jobs are named 'twin': j2 (leased), j1 (leased). Name one of them by its id"),
         (["j1", "--timeout", "-1"], 2, "--timeout is -1; give a number of seconds, 0 or more"),
         (["j1", "--timeout", "nan"], 2, "--timeout is nan; give a number of seconds, 0 or more"),
-        (["j1", "--timeout", "soon"], 2, "Invalid value for '--timeout'"),
-        ([], 2, "Missing argument 'ID'"),
+        (["j1", "--timeout", "soon"], 2, "--timeout: 'soon' is not a number"),
+        ([], 2, "ID is missing"),
     ],
 )
 def test_wait_refuses_bad_input_in_one_message(

@@ -160,12 +160,12 @@ def test_it_is_shown_everywhere() -> None:
     said = "n is cordoned by anna: a fan is loud"
     (ban,) = shown.bans(world.state, index)
     assert (ban.kind, ban.what, ban.owner, ban.until) == ("cordon", "n", "anna", None)
-    assert "hostler nodes resume n" in ban.why
+    assert "hostler node resume n" in ban.why
     for name in ("j1", "j2"):
         told = explain_job(world.state, index, world.state.jobs[name])
         assert told.gates == {"cordon": 1}
         assert said in told.devices["n/cpu0"]
-        assert any("hostler nodes resume n" in change.what for change in told.changes)
+        assert any("hostler node resume n" in change.what for change in told.changes)
     assert said in explain_device(world.state, index, world.state.devices["n/cpu0"]).summary
     view = cordon_of(world)
     assert (view.state, view.who, view.why, view.since) == ("cordoned", "anna", "a fan is loud", world.now - 1.0)

@@ -233,7 +233,7 @@ def test_a_cordon_of_a_device_is_shown_everywhere() -> None:
         assert said in told.devices[FIRST]
         (change,) = [each for each in told.changes if "hostler device resume n/cpu0" in each.what]
         assert change.at == view.until
-        assert not any("hostler nodes resume" in each.what for each in told.changes)
+        assert not any("hostler node resume" in each.what for each in told.changes)
     assert said.removeprefix("n/cpu0 ") in explain_device(world.state, index, world.state.devices[FIRST]).summary
     assert fleet_view(world.state, index, world.now).totals.devices_barred == 1
     assert status_view(world.state, index, "0", "f").devices_cordoned == 1

@@ -175,7 +175,7 @@ class TestChanges:
     def test_a_higher_priority(self) -> None:
         world = fleet(rig())
         world.submit(*[long(f"a{n}") for n in range(4)])
-        assert "a higher priority than 0: 2 jobs are ahead; `hostler priority j4 N`" in changes(world, "j4")
+        assert "a higher priority than 0: 2 jobs are ahead; `hostler job priority j4 N`" in changes(world, "j4")
         assert "j1.1 ends on a/cuda0" in changes(world, "j4")
 
     def test_needs_that_could_be_less(self) -> None:

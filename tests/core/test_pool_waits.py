@@ -112,7 +112,7 @@ def test_what_may_wait_for_ever_is_said_and_what_helps() -> None:
     world.tell(_stuck(world))
     advice = (
         "its batch job 823: PENDING (QOSNotAllowed): the `qos` is wrong; it may wait for ever: mend that, or "
-        "`hostler nodes drain n` takes back what waits there (`hostler nodes resume n` then has it asked for anew), "
+        "`hostler node drain n` takes back what waits there (`hostler node resume n` then has it asked for anew), "
         "or `hostler cancel j1`"
     )
     told = explain_job(world.state, world.core.index, world.state.jobs["j1"])

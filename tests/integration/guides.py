@@ -22,7 +22,7 @@ def execute(page: str, folder: Path, environment: Mapping[str, str], given: Mapp
 
     A block `sh background` is left to the test; `…` in a line of a block `text` stands for anything. Blocks `python`
     without the name of a file are played by one Python process, one after the other. `folder` is the home of the one
-    who types; `given` has words that are typed in the place of others.
+    who types; `given` has words that are typed, or written into files, in the place of others.
     """
     project = folder / "project"
     project.mkdir()
@@ -32,13 +32,13 @@ def execute(page: str, folder: Path, environment: Mapping[str, str], given: Mapp
     with ExitStack() as stack:
         python = Interpreter(project, whole, stack)
         for kind, what, body in BLOCK.findall(text):
+            if kind != "text":
+                body = _replaced(body, given or {})
             if kind in ("python", "yaml") and what:
                 (project / what).write_text(body)
             elif kind == "python":
                 printed = python.play(body)
             elif kind == "sh" and what != "background":
-                for word, instead in (given or {}).items():
-                    body = body.replace(word, instead)
                 done = subprocess.run(
                     ["sh", "-c", body], cwd=project, env=whole, timeout=PATIENCE_S, stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
@@ -100,6 +100,12 @@ class Interpreter:
             assert line, f"the process has ended; it printed:\n{printed}"
             printed += line
         return printed.removesuffix("\0\n")
+
+
+def _replaced(body: str, given: Mapping[str, str]) -> str:
+    for word, instead in given.items():
+        body = body.replace(word, instead)
+    return body
 
 
 def _compare(wanted: str, printed: str) -> None:

@@ -66,26 +66,26 @@ def test_every_artifact_of_a_loop_has_its_copies_at_the_end(played: tuple[Fleet,
 
 
 def test_what_there_is_is_listed(made: Fleet, hostler: Hostler) -> None:
-    rows = hostler(made, "artifacts", "ls", "--json", "--limit", "1000").json
+    rows = hostler(made, "artifact", "list", "--json", "--limit", "1000").json
     assert {each["kind"] for each in rows} >= {"games", "dataset", "model"}
     assert [each["made_at"] for each in rows] == sorted((each["made_at"] for each in rows), reverse=True)
-    models = hostler(made, "artifacts", "ls", "--standing", "model")
+    models = hostler(made, "artifact", "list", "--standing", "model")
     assert models.status == 0
     assert {line.split()[5] for line in models.out.splitlines()[1:]} == {"3/3"}
     assert max(map(len, models.out.splitlines())) <= 80
-    assert hostler(made, "artifacts", "ls", "--short").out == "no such artifacts\n"
+    assert hostler(made, "artifact", "list", "--short").out == "no such artifacts\n"
 
 
 def test_a_model_tells_its_lineage(made: Fleet, hostler: Hostler) -> None:
     model = the(made, "model")["sha256"]
-    shown = hostler(made, "artifacts", "show", model[:12])
+    shown = hostler(made, "artifact", "show", model[:12])
     assert (shown.status, model in shown.out, "3 of 3 wanted count" in shown.out) == (0, True, True)
     detail = made.client.artifact(model)
     assert detail["attempt"] == f"{detail['artifact']['job']}.1"
     view = made.client.lineage(model)
     kinds = {each["kind"] for each in view["parents"]}
     assert kinds == {"dataset", "model", "games"}
-    tree = hostler(made, "artifacts", "lineage", model).out
+    tree = hostler(made, "artifact", "lineage", model).out
     assert "was made from" in tree
     assert all(each["sha256"][:12] in tree for each in view["parents"])
 
@@ -93,13 +93,13 @@ def test_a_model_tells_its_lineage(made: Fleet, hostler: Hostler) -> None:
 def test_the_bytes_come_from_wherever_they_are(made: Fleet, hostler: Hostler, tmp_path: Path) -> None:
     model = the(made, "model")["sha256"]
     target, kept = tmp_path / "a.safetensors", made.state / "artifacts" / ObjectName(model, ".safetensors").path
-    assert hostler(made, "artifacts", "get", model[:12], "-o", str(target)).status == 0
+    assert hostler(made, "artifact", "get", model[:12], "-o", str(target)).status == 0
     assert hashlib.sha256(target.read_bytes()).hexdigest() == model
-    again = hostler(made, "artifacts", "get", model[:12], "-o", str(target))
+    again = hostler(made, "artifact", "get", model[:12], "-o", str(target))
     assert (again.status, "--force" in again.err) == (2, True)
     away = kept.rename(kept.with_name("away"))
     try:
-        assert hostler(made, "artifacts", "get", model[:12], "-o", str(target), "--force").status == 0
+        assert hostler(made, "artifact", "get", model[:12], "-o", str(target), "--force").status == 0
     finally:
         away.rename(kept)
     assert hashlib.sha256(target.read_bytes()).hexdigest() == model
@@ -112,13 +112,13 @@ def test_a_flipped_bit_is_found_told_and_mended(made: Fleet, hostler: Hostler, t
     wrong = bytearray(stored.read_bytes())
     wrong[len(wrong) // 2] ^= 1
     stored.write_bytes(wrong)
-    assert hostler(made, "artifacts", "verify", model, "--place", "shelf").status == 0
-    found = hostler(made, "artifacts", "verify", "--all", "--place", "attic")
+    assert hostler(made, "artifact", "verify", model, "--place", "shelf").status == 0
+    found = hostler(made, "artifact", "verify", "--all", "--place", "attic")
     assert (found.status, f"{model[:12]} attic: damaged" in found.out) == (1, True)
     assert (made.path / "attic" / "quarantine" / stored.name).read_bytes() == wrong
     until(stored.exists, "another copy", log=made.log)
     until(lambda: the(made, "model")["counted"] == 3, "its being noted", log=made.log)
-    mended = hostler(made, "artifacts", "verify", model)
+    mended = hostler(made, "artifact", "verify", model)
     assert (mended.status, "copies: 3 right" in mended.out) == (0, True)
     assert hashlib.sha256(stored.read_bytes()).hexdigest() == model
 
@@ -136,27 +136,27 @@ def scratched(made: Fleet) -> str:
 
 def test_a_flipped_bit_is_never_handed_out(made: Fleet, scratched: str, hostler: Hostler, tmp_path: Path) -> None:
     games = scratched
-    said = hostler(made, "artifacts", "get", games, "-o", str(tmp_path / "games"))
+    said = hostler(made, "artifact", "get", games, "-o", str(tmp_path / "games"))
     assert (said.status, "damaged" in said.err, list(tmp_path.iterdir())) == (1, True, [])
-    assert hostler(made, "artifacts", "verify", games).status == 1
+    assert hostler(made, "artifact", "verify", games).status == 1
     assert made.client.artifact(games)["artifact"]["counted"] == 0
 
 
 @pytest.mark.long
 def test_games_of_which_no_copy_is_right_are_at_risk(made: Fleet, scratched: str, hostler: Hostler) -> None:
-    assert hostler(made, "artifacts", "verify", scratched).status == 1
+    assert hostler(made, "artifact", "verify", scratched).status == 1
     until(lambda: (made.client.replication()["backlog"] or {}).get("at_risk") == 1, "its being at risk", log=made.log)
 
 
 def test_who_asks_for_what_is_not_there_is_told(made: Fleet, hostler: Hostler) -> None:
     for words in (("show", "fffffff"), ("get", "fffffff"), ("verify", "fffffff"), ("lineage", "xyz")):
-        said = hostler(made, "artifacts", *words)
+        said = hostler(made, "artifact", *words)
         assert (said.status, "there is no artifact" in said.err) == (2, True), words
-    assert hostler(made, "artifacts", "verify").status == 2
+    assert hostler(made, "artifact", "verify").status == 2
     names = [each["sha256"] for each in made.client.all_artifacts()]
     ((first, count),) = Counter(name[0] for name in names).most_common(1)
     assert count > 1, "there are more artifacts than first digits"
-    said = hostler(made, "artifacts", "show", first)
+    said = hostler(made, "artifact", "show", first)
     assert (said.status, "several artifacts begin with" in said.err) == (2, True)
 
 

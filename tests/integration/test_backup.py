@@ -186,7 +186,7 @@ def exported(fleet: Fleet, config: str) -> None:
     """All about a config comes into one file, twice the same, and is what it says."""
     files = [fleet.path / name for name in ("one.tar.gz", "two.tar.gz")]
     for file in files:
-        said = command("export", config, "-o", file, "--state-dir", fleet.state)
+        said = command("model", "export", config, "-o", file, "--state-dir", fleet.state)
         assert (said.status, said.err) == (0, ""), said
     assert files[0].read_bytes() == files[1].read_bytes()
     with tarfile.open(files[0]) as tar:
@@ -207,11 +207,11 @@ def exported(fleet: Fleet, config: str) -> None:
     assert content[f"{config}/matches.jsonl"]
     less = fleet.path / "less.tar.gz"
     words = ("--without", "games", "--without", "dataset", "--without", "evaluation")
-    assert command("export", config, "-o", less, *words, "--state-dir", fleet.state).status == 0
+    assert command("model", "export", config, "-o", less, *words, "--state-dir", fleet.state).status == 0
     with tarfile.open(less) as tar:
         kinds = {lineage[Path(name).name.partition(".")[0]]["kind"] for name in tar.getnames() if "/objects/" in name}
     assert kinds == {"model"}
-    assert command("export", "none", "--state-dir", fleet.state).status == 2
+    assert command("model", "export", "none", "--state-dir", fleet.state).status == 2
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def rig(tmp_path: Path) -> Iterator[Fleet]:
         }
         ssh = {"config": [], "known_hosts": [], "connect_s": PATIENCE_S}
         with a_fleet(tmp_path, name="far", ssh=ssh, nodes=[node]) as fleet:
-            trusted = command("nodes", "trust", fleet.file, "--yes", "--state-dir", fleet.state)
+            trusted = command("node", "trust", fleet.file, "--yes", "--state-dir", fleet.state)
             assert trusted.status == 0, trusted
             try:
                 yield fleet
@@ -260,7 +260,7 @@ def test_what_nodes_did_since_the_backup_is_put_down_and_what_they_had_is_found_
     params = {"planted": [0, 7, 4095], "pause_s": 0.002}
     words = ("--range", "0:2**12", "--worker", " ".join(worker), "--own-dir", "--target-s", "0.3")
     asked = [word for name, value in params.items() for word in ("--param", f"{name}={value}")]
-    swept = hostler(rig, "sweep", "planted", *words, *asked).out.strip()
+    swept = hostler(rig, "sweep", "submit", "planted", *words, *asked).out.strip()
     until(lambda: rig.client.sweep(swept)["done"] > 200, "some of the sweep", log=rig.log)
     backup = backed_up(rig, tmp_path)
     unknown = rig.python(MARKS, str(tmp_path / "never"), str(tmp_path / "unknown"))
@@ -343,10 +343,10 @@ def test_what_was_exported_is_all_that_a_stage_needs(tmp_path: Path) -> None:
     goal = {"promotions": 1, "candidates": 3, "failures": 3}
     with a_fleet(tmp_path, configs=[tiny({"OMP_NUM_THREADS": "1"}, idle_after=goal)]) as fleet:
         fleet.launch("--until-idle").wait(LOOP_PATIENCE_S)
-        said = command("export", CONFIG, "-o", tmp_path / "all.tar.gz", "--json", "--state-dir", fleet.state)
+        said = command("model", "export", CONFIG, "-o", tmp_path / "all.tar.gz", "--json", "--state-dir", fleet.state)
         assert (said.status, said.json["missing"]) == (0, [])
         shutil.rmtree(fleet.state / "artifacts")
-        less = command("export", CONFIG, "-o", tmp_path / "less.tar.gz", "--state-dir", fleet.state)
+        less = command("model", "export", CONFIG, "-o", tmp_path / "less.tar.gz", "--state-dir", fleet.state)
         assert (less.status, "no place has it" in less.err) == (1, True)
     with tarfile.open(tmp_path / "all.tar.gz") as tar:
         tar.extractall(tmp_path / "out", filter="data")

@@ -51,7 +51,7 @@ def test_a_wrong_device_is_kept_out_until_it_is_mended(rig: Fleet, tmp_path: Pat
     assert {rig.over(job)["job"]["device"] for job in jobs} == {"rig/cuda0"}
     waits = rig.script("true", resources={**ON_GPU, "gpus": 2})
     assert "failed its canary: wrong answer" in " ".join(hostler(rig, "explain", waits, "--json").out.split())
-    assert "canary" in hostler(rig, "bans").out
+    assert "canary" in hostler(rig, "hold", "list").out
     (tmp_path / "fault").unlink()
     rig.kill_processes()  # the agent: the next one proves at once what failed before
     until(lambda: not kept_out(rig), "the proof of the mended device", log=rig.log)

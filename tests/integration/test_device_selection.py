@@ -115,13 +115,13 @@ def test_a_card_is_cordoned_for_an_evening_and_resumed(shared_rig: Fleet, hostle
     explained = " ".join(hostler(shared_rig, "explain", waits).out.split())
     assert "here/cuda0 cordon: is drained by" in explained
     assert "hostler device resume here/cuda0" in explained
-    banned = " ".join(hostler(shared_rig, "bans").out.split())
+    banned = " ".join(hostler(shared_rig, "hold", "list").out.split())
     assert "here/cuda0" in banned
     assert "a game tonight" in banned
     assert "1 device given nothing new" in hostler(shared_rig, "status").out
     assert "a game tonight" in hostler(shared_rig, "device", "list").out
     assert "drained" in hostler(shared_rig, "top").out
-    assert "a game tonight" in " ".join(hostler(shared_rig, "nodes").out.split())
+    assert "a game tonight" in " ".join(hostler(shared_rig, "node", "list").out.split())
     assert shared_rig.job(waits)["state"] == "pending"
     shared_rig.kill()
     shared_rig.start()
@@ -191,7 +191,7 @@ def test_a_node_behind_ssh_uses_what_its_setup_and_the_fleet_file_leave(tmp_path
         node |= {"identity": str(server.folder / "client"), "dir": str(tmp_path / "on-rig"), "gpus": {"exclude": [1]}}
         ssh = {"config": [], "known_hosts": [], "connect_s": 120}
         fleet = stack.enter_context(a_fleet(tmp_path, nodes=[node], ssh=ssh, state_dir="state"))
-        said = typed("nodes", "trust", "fleet.yaml", "--yes", cwd=tmp_path)
+        said = typed("node", "trust", "fleet.yaml", "--yes", cwd=tmp_path)
         assert said.status == 0, said.err
         fleet.start()
         assert bound(fleet, tmp_path / "gate") == {"rig/cuda2": "2"}
@@ -208,8 +208,8 @@ def test_a_node_that_dials_in_uses_what_its_environment_and_the_fleet_file_leave
         )
         fleet.launch()
         until((fleet.state / "controller.json").exists, "the controller", START_S, log=fleet.log)
-        assert typed("agent", "build", "agent.pyz", cwd=tmp_path).status == 0
-        invited = typed("nodes", "invite", "fleet.yaml", "far", cwd=tmp_path)
+        assert typed("node", "agent", "agent.pyz", cwd=tmp_path).status == 0
+        invited = typed("node", "invite", "fleet.yaml", "far", cwd=tmp_path)
         assert invited.status == 0, invited.err
         script = invited.out.partition("\n\n")[2]
         environ = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "0,2"}

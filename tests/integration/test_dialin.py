@@ -77,8 +77,8 @@ class Home:
     def call(self, *options: str) -> str:
         """Do on the node what `nodes invite` says."""
         if not (self.folder / "agent.pyz").exists():
-            assert self.hostler("agent", "build", "agent.pyz").status == 0
-        said = self.hostler("nodes", "invite", "fleet.yaml", "far", *options)
+            assert self.hostler("node", "agent", "agent.pyz").status == 0
+        said = self.hostler("node", "invite", "fleet.yaml", "far", *options)
         assert said.status == 0, said.err
         script = said.out.partition("\n\n")[2]
         done = subprocess.run(["sh", "-e"], input=script, cwd=self.folder, capture_output=True, text=True, check=False)
@@ -191,7 +191,7 @@ def test_an_old_token_is_worth_nothing(home: Home) -> None:
     home.call()
     home.wait(lambda: (home.folder / "ran").exists())
     old = (home.far / "token").read_text()
-    shown = json.loads(home.hostler("nodes", "invite", "fleet.yaml", "far", "--new", "--json").out)
+    shown = json.loads(home.hostler("node", "invite", "fleet.yaml", "far", "--new", "--json").out)
     assert shown["token"] != old.strip()
     home.wait(lambda: not home.processes("dial"))
     assert "refused" in (home.far / "dial.log").read_text()
@@ -210,20 +210,20 @@ def test_an_old_token_is_worth_nothing(home: Home) -> None:
 def test_a_machine_that_has_hostler_calls_by_it(home: Home) -> None:
     home.write(jobs=[job("a", "true")])
     up = home.up()
-    shown = json.loads(home.hostler("nodes", "invite", "fleet.yaml", "far", "--json").out)
+    shown = json.loads(home.hostler("node", "invite", "fleet.yaml", "far", "--json").out)
     home.far.mkdir(parents=True)
     (home.far / "token").touch(0o600)
     (home.far / "token").write_text(shown["token"])
     given = ["--dir", str(home.far), "--to", shown["to"], "--node", "far", "--fingerprint", shown["fingerprint"]]
-    called = command("agent", "connect", *given, "--detach")  # a process of its own, which it leaves by a fork
+    called = command("node", "connect", *given, "--detach")  # a process of its own, which it leaves by a fork
     assert (called.status, "connected" in called.err) == (0, True), called.err
     home.done(up)
 
 
 def test_only_nodes_that_call_are_invited(home: Home) -> None:
     home.write()
-    assert home.hostler("nodes", "invite", "fleet.yaml", "near").status == 2
-    unknown = home.hostler("nodes", "invite", "fleet.yaml", "far")
+    assert home.hostler("node", "invite", "fleet.yaml", "near").status == 2
+    unknown = home.hostler("node", "invite", "fleet.yaml", "far")
     assert (unknown.status, "start it first" in unknown.err) == (2, True)
     home.write(dialin={})
     unheard = home.hostler("check", "fleet.yaml")

@@ -83,7 +83,7 @@ def test_a_retry_revives_who_came_after(running: Fleet, hostler: Hostler, tmp_pa
 def test_priority_decides_who_goes_next(running: Fleet, hostler: Hostler, occupied: Path, tmp_path: Path) -> None:
     note = "import sys; open(sys.argv[1], 'a').write(sys.argv[2])"
     jobs = [running.python(note, str(tmp_path / "order"), name) for name in "abc"]
-    assert hostler(running, "priority", jobs[2], "5").status == 0
+    assert hostler(running, "job", "priority", jobs[2], "5").status == 0
     queue = [row["job"] for row in hostler(running, "queue", "--json").json]
     assert [job for job in queue if job in jobs] == [jobs[2], jobs[0], jobs[1]]
     occupied.touch()
@@ -142,9 +142,9 @@ def test_a_sweep_from_start_to_proof(running: Fleet, hostler: Hostler) -> None:
     job = hostler(running, *words, "--own-dir", "--target-s", "0.5").out.strip()
     running.state_of(job, "done")
     assert hostler(running, *words, "--own-dir", "--target-s", "0.5").out.strip() == job, "its name is its key"
-    assert sorted(hit["at"] for hit in hostler(running, "hits", "planted", "--json").json) == [0, 7, 4095]
-    assert hostler(running, "ledger", "show", job, "--json").json["done"] == [[0, 4096]]
-    said = hostler(running, "ledger", "verify", job)
+    assert sorted(hit["at"] for hit in hostler(running, "sweep", "hits", "planted", "--json").json) == [0, 7, 4095]
+    assert hostler(running, "sweep", "ledger", job, "--json").json["done"] == [[0, 4096]]
+    said = hostler(running, "sweep", "verify", job)
     assert (said.status, "complete" in said.out) == (0, True)
     assert hostler(running, "logs", job).status == 2, "a sweep writes nothing"
 
@@ -152,9 +152,9 @@ def test_a_sweep_from_start_to_proof(running: Fleet, hostler: Hostler) -> None:
 def test_a_sweep_under_way_is_no_contradiction(running: Fleet, hostler: Hostler) -> None:
     worker = f"{sys.executable} {WORKER}"
     words = ("--range", "0:1e9", "--worker", worker, "--own-dir", "--param", "planted=[]", "--param", "pause_s=0.00001")
-    job = hostler(running, "sweep", "long", *words).out.strip()
+    job = hostler(running, "sweep", "submit", "long", *words).out.strip()
     until(lambda: running.client.sweep(job)["done"] > 0, "its first chunk")
-    said = hostler(running, "ledger", "verify", job)
+    said = hostler(running, "sweep", "verify", job)
     assert (said.status, "not complete" in said.out, "FAULT" in said.out) == (0, True, False)
     assert "out" in hostler(running, "explain", job).out
     assert hostler(running, "cancel", job).status == 0

@@ -94,11 +94,11 @@ def test_job_prints_where_its_files_are_or_how_they_come_here(
     path = living.state / "results" / f"{job}.1" / "made/model.pt"
     assert path.read_bytes() == MODEL
     monkeypatch.setenv("COLUMNS", "1000")
-    assert str(path) in hostler(living, "job", job).out
+    assert str(path) in hostler(living, "job", "show", job).out
     left = json.loads((living.state / "controller.json").read_text())
     monkeypatch.setenv("HOSTLER_URL", left["url"])
     monkeypatch.setenv("HOSTLER_TOKEN", (living.state / "token").read_text())
-    said = hostler(living, "job", job)
+    said = hostler(living, "job", "show", job)
     assert str(path) not in said.out
     assert f"made/model.pt; `hostler fetch {job}` copies them here" in said.out.replace("\n", "")
 

@@ -61,9 +61,9 @@ def test_job_takes_the_card_that_nobody_else_uses(
     said = " ".join(hostler(fleet, "explain", second).out.split())
     assert "in use by others" in said
     assert who in said
-    assert who in " ".join(hostler(fleet, "nodes").out.split())
+    assert who in " ".join(hostler(fleet, "node", "list").out.split())
     assert "others" in hostler(fleet, "top").out
-    assert who in " ".join(hostler(fleet, "bans").out.split())
+    assert who in " ".join(hostler(fleet, "hold", "list").out.split())
     status = " ".join(hostler(fleet, "status").out.split())
     assert "1 GPU in use by others" in status
     assert "here/cuda0: used by others for" in status
@@ -151,7 +151,7 @@ def test_card_of_a_node_behind_ssh_is_left_to_others(
         node |= {"setup": [f"export PATH={cards.tools}:$PATH"]}
         ssh = {"config": [], "known_hosts": [], "connect_s": 120}
         fleet = stack.enter_context(a_fleet(tmp_path, nodes=[node], ssh=ssh, state_dir="state"))
-        assert typed("nodes", "trust", "fleet.yaml", "--yes", cwd=tmp_path).status == 0
+        assert typed("node", "trust", "fleet.yaml", "--yes", cwd=tmp_path).status == 0
         fleet.start()
         _check_taken(fleet, "rig")
 
@@ -169,8 +169,8 @@ def test_card_of_a_node_that_dials_in_is_left_to_others(
         )
         fleet.launch()
         until((fleet.state / "controller.json").exists, "the controller", START_S, log=fleet.log)
-        assert typed("agent", "build", "agent.pyz", cwd=tmp_path).status == 0
-        script = typed("nodes", "invite", "fleet.yaml", "far", cwd=tmp_path).out.partition("\n\n")[2]
+        assert typed("node", "agent", "agent.pyz", cwd=tmp_path).status == 0
+        script = typed("node", "invite", "fleet.yaml", "far", cwd=tmp_path).out.partition("\n\n")[2]
         environ = {**os.environ, "PATH": f"{cards.tools}:{os.environ['PATH']}"}
         subprocess.run(["sh", "-e"], input=script, cwd=tmp_path, env=environ, check=True, text=True)
         until(lambda: fleet.client.status()["nodes_up"] == 1, "the node", START_S, log=fleet.log)

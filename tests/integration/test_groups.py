@@ -101,7 +101,7 @@ def test_job_after_a_group_picks_the_best_of_its_results(typed: Hostler, two_nod
     (project / "best.py").write_text(BEST.replace("{group}", group))
     best = group_of(typed("submit", "--after", group, "--", sys.executable, "best.py"))
     assert two_nodes.over(best)["result"] == {"lr": "0.03", "bs": "16"}
-    assert f"after      {group}\n" in typed("job", best).out
+    assert f"after      {group}\n" in typed("job", "show", best).out
 
 
 def test_array_runs_at_most_so_many_jobs_on_all_nodes(typed: Hostler, two_nodes: Fleet, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_jobs_are_listed_by_group_node_and_name(typed: Hostler, two_nodes: Fleet
     assert listed[0].split() == ["GROUP", "JOBS", "DONE", "FAILED", "CANCELLED", "RUNNING", "PENDING", "AGE", "NAME"]
     (row,) = [row.split() for row in listed if row.split()[0] == group]
     assert row[:4] == [group, "3", "3", "0"]
-    assert "hostler jobs --group g1" in typed("job", "g1").err
+    assert "hostler jobs --group g1" in typed("job", "show", "g1").err
     lost = typed("jobs", "--group", "g999")
     assert (lost.status, "g999" in lost.err) == (2, True)
 

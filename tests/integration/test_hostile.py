@@ -134,7 +134,7 @@ def test_a_name_of_no_use_is_refused(running: Fleet, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["../j1", "j1/../../x", "%2e%2e", "j1\n", "x" * 5000, "j1.1", ".."])
 def test_a_hostile_id_is_just_not_there(running: Fleet, hostler: Hostler, name: str) -> None:
-    said = hostler(running, "job", "--", name)
+    said = hostler(running, "job", "show", "--", name)
     assert (said.status, said.out) == (2, "")
     assert "no job" in said.err, said.err
 

@@ -72,7 +72,7 @@ def test_init_writes_this_machine_and_the_hosts_that_are_named(init: Init, home:
     first, blank, *rest = said.out.splitlines()
     assert first == f"fleet.yaml: this machine ({cpus} CPU{'s' * (cpus > 1)}), rig-2 over SSH, ann@192.0.2.7 over SSH"
     assert [blank, *(line.split("#")[0].rstrip() for line in rest)] == [
-        *["", "Next:", "  hostler nodes trust fleet.yaml", "  hostler doctor fleet.yaml", "  hostler up fleet.yaml"]
+        *["", "Next:", "  hostler node trust fleet.yaml", "  hostler doctor fleet.yaml", "  hostler up fleet.yaml"]
     ]
     assert "note: sinfo is here and did not answer: slurm_load_partitions: Unable to contact" in said.err
     text = (home / "fleet.yaml").read_text()

@@ -97,7 +97,7 @@ def test_order_is_exact_on_this_machine(running: Fleet) -> None:
 @needs_sshd
 def test_order_is_exact_on_a_node_behind_ssh(far: Far) -> None:
     far.write(f"  - {script(ALTERNATING)}")
-    assert far.hostler("nodes", "trust", "fleet.yaml", "--yes").status == 0
+    assert far.hostler("node", "trust", "fleet.yaml", "--yes").status == 0
     with controller(far.folder):
         far.wait(far.jobs)
         order_over_a_kill(far.client, far.folder / "state", "j1", far.folder)
@@ -116,7 +116,7 @@ def test_order_is_exact_on_a_node_that_calls(home: Home) -> None:
 @needs_sshd
 def test_output_seen_before_a_cut_stays_readable_and_following_takes_it_up(far: Far) -> None:
     far.write(f"  - {script(WORDS, str(far.folder / 'go'))}")
-    assert far.hostler("nodes", "trust", "fleet.yaml", "--yes").status == 0
+    assert far.hostler("node", "trust", "fleet.yaml", "--yes").status == 0
     command = [sys.executable, "-m", "hostler", "logs", "j1", "--state-dir", str(far.folder / "state")]
     with controller(far.folder):
         seen = far.folder / "state" / "logs" / ".j1.1.seen" / "err"

@@ -224,7 +224,7 @@ def test_without_its_model_stages_rest_and_say_why_and_nothing_else_suffers(late
     spoilt: dict[Path, bytes] = {}
     rest = soon(lambda: spoil_until_it_rests(fleet, spoilt), "a rest that has grown", fleet)
     assert "damaged" in rest["why"]
-    said = hostler(fleet, "train", "status")
+    said = hostler(fleet, "train", "list")
     assert said.status == 0, said.err
     assert "rests for" in said.out
     assert any(file.name in "".join(said.out.split()) for file in spoilt)

@@ -70,7 +70,7 @@ class Rig(Far):
     def dataset(self, **settings: Any) -> str:
         """A loop that has a dataset, with all of its copies, and may not train on it; a controller runs."""
         self.settle("training", **settings)
-        assert self.hostler("nodes", "trust", "fleet.yaml", "--yes").status == 0
+        assert self.hostler("node", "trust", "fleet.yaml", "--yes").status == 0
         self.begin()
         self.until(lambda: self.entries("config.model"), "the first model")
         self.stop()
@@ -146,9 +146,9 @@ def test_what_goes_from_a_node_is_sent_again_when_a_training_needs_it(rig: Rig) 
     assert dataset in {each["path"].rpartition("/")[2] for each in first["files"]}
     assert all(len(each["proof"]) >= 2 for each in first["files"])
     assert rig.entries("files.dropped")[0]["node"] == "rig-0"
-    assert "clean_disk" in rig.told("audit").out
+    assert "clean_disk" in rig.told("token", "audit").out
     wrong = rig.told("disk", "plan", "--node", "nobody")
-    assert (wrong.status != 0, "hostler nodes" in wrong.err) == (True, True)
+    assert (wrong.status != 0, "hostler node list" in wrong.err) == (True, True)
     rig.stop()
 
     rig.settle(*STAGES)

@@ -64,19 +64,19 @@ def test_a_journal_goes_there_and_back_and_its_jobs_with_it(
         fleet.start()
         job = fleet.script("true")
         fleet.state_of(job, "done")
-        assert hostler(fleet, "store", "migrate", "--to", address).status != 0, "a controller runs"
+        assert hostler(fleet, "journal", "migrate", "--to", address).status != 0, "a controller runs"
         fleet.kill()
-        moved = hostler(fleet, "store", "migrate", "--to", address)
+        moved = hostler(fleet, "journal", "migrate", "--to", address)
         assert (moved.status, "all the same" in moved.out) == (0, True), moved.err
         assert max(map(len, moved.out.splitlines()[:-1])) <= 80
-        assert str(server.port) in hostler(fleet, "store", "show").out
+        assert str(server.port) in hostler(fleet, "journal", "show").out
         fleet.launch()
         assert fleet.ended() == 1, "the fleet file does not name the store"
         fleet.settle(store=address)
         fleet.start()
         fleet.state_of(job, "done")
         fleet.kill()
-        assert hostler(fleet, "store", "migrate", "--to", "sqlite").status == 0
+        assert hostler(fleet, "journal", "migrate", "--to", "sqlite").status == 0
         fleet.settle()
         fleet.start()
         fleet.state_of(job, "done")

@@ -144,13 +144,13 @@ def test_failed_build_fails_the_job_once_and_holds_the_environment(ssh: Site) ->
     shown = ssh.hostler("logs", job).err
     assert "no-such-distribution-anywhere" in shown
     assert "\\n" not in shown.splitlines()[-1], "one line tells how it ended"
-    assert "\\n" not in ssh.hostler("job", job).out
-    assert "no-such-distribution-anywhere" in "".join(ssh.hostler("job", job).out.split()), "lines are wrapped"
+    assert "\\n" not in ssh.hostler("job", "show", job).out
+    assert "no-such-distribution-anywhere" in "".join(ssh.hostler("job", "show", job).out.split()), "lines are wrapped"
     # The same file is not built there again at once; another one is.
     second = ssh.submitted("--", "python", "train.py")
     until(lambda: "environment" in ssh.hostler("explain", second).out, "the filter", log=ssh.fleet.log)
     assert f"hostler retry {job}" in " ".join(ssh.hostler("explain", second).out.split())
-    assert "environment" in ssh.hostler("bans").out
+    assert "environment" in ssh.hostler("hold", "list").out
     assert ssh.hostler("cancel", second).status == 0
     (ssh.project / "requirements.txt").write_text(requirements(ssh))
     other = ssh.submitted("--", "python", "train.py")
@@ -160,7 +160,7 @@ def test_failed_build_fails_the_job_once_and_holds_the_environment(ssh: Site) ->
     assert ssh.hostler("retry", job).status == 0
     ssh.fleet.over(job)
     until(lambda: "tinymodel" in (ssh.fleet.job(job)["why"] or ""), "the second attempt", log=ssh.fleet.log)
-    assert "environment" not in ssh.hostler("bans").out
+    assert "environment" not in ssh.hostler("hold", "list").out
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,7 @@ def test_a_node_is_drained_and_resumed(living: Fleet, hostler: Hostler, tmp_path
     gate = tmp_path / "gate"
     runs = fleet.python(WAIT, str(gate))
     fleet.pid(runs)
-    said = hostler(fleet, "nodes", "drain", "here", "--why", "new fan")
+    said = hostler(fleet, "node", "drain", "here", "--why", "new fan")
     assert (said.status, said.out) == (0, "here draining\n")
     waits = fleet.script("true")
     assert "new fan" in hostler(fleet, "explain", waits).out
@@ -97,9 +97,9 @@ def test_a_node_is_drained_and_resumed(living: Fleet, hostler: Hostler, tmp_path
     gate.touch()
     fleet.state_of(runs, "done")
     until(lambda: (cordon(fleet) or {}).get("state") == "drained", "that the node is drained")
-    assert "new fan" in hostler(fleet, "bans").out
+    assert "new fan" in hostler(fleet, "hold", "list").out
     assert fleet.job(waits)["state"] == "pending"
-    assert hostler(fleet, "nodes", "resume", "here").out == "here takes work\n"
+    assert hostler(fleet, "node", "resume", "here").out == "here takes work\n"
     fleet.state_of(waits, "done")
     kinds = [line.split()[2] for line in hostler(fleet, "events", "--after", str(before)).out.splitlines()]
     assert kinds.index("node.cordoned") < kinds.index("node.drained") < kinds.index("node.resumed")
@@ -110,12 +110,12 @@ def test_drain_now_ends_what_runs_and_blames_nobody(living: Fleet, hostler: Host
     gate = tmp_path / "gate"
     runs = fleet.python(SAVES, str(gate))
     fleet.pid(runs)
-    assert hostler(fleet, "nodes", "drain", "here", "--now").status == 0
+    assert hostler(fleet, "node", "drain", "here", "--now").status == 0
     until(lambda: (cordon(fleet) or {}).get("state") == "drained", "that the node is drained")
     detail = fleet.client.job(runs)
     assert (detail["job"]["state"], detail["failures"]) == ("pending", {})
     gate.touch()
-    hostler(fleet, "nodes", "resume", "here")
+    hostler(fleet, "node", "resume", "here")
     assert fleet.state_of(runs, "done")["attempts"] == 2
 
 

@@ -59,7 +59,7 @@ def test_the_seed_is_found_and_what_comes_next(
     assert found["job"] in again.out, "the same question is the same job"
     assert "the same draws shuffled: 0 survived" in again.out
     assert max(map(len, again.out.splitlines())) <= 80
-    assert hostler(running, "ledger", "verify", found["job"]).status == 0
+    assert hostler(running, "sweep", "verify", found["job"]).status == 0
 
 
 @pytest.mark.long
@@ -110,6 +110,8 @@ def test_a_search_that_settles_nothing_is_told_of(running: Fleet, hostler: Hostl
 
 def test_what_would_take_years_needs_its_range_named(running: Fleet, hostler: Hostler) -> None:
     file = recorded(running, "splitmix64", "next() % 1000", 77, 12)
-    said = hostler(running, "sweep", "x", "--data", file, "--generator", "splitmix64", "--calls", "next() % 1000")
+    said = hostler(
+        running, "sweep", "submit", "x", "--data", file, "--generator", "splitmix64", "--calls", "next() % 1000"
+    )
     assert said.status == 2
     assert "years of one core; say with --range" in said.err

@@ -72,7 +72,7 @@ def recorded(folder: Path) -> list[str]:
 
 def hits(fleet: Fleet, hostler: Hostler, name: str) -> list[dict[str, Any]]:
     """All hits of a sweep in the order of their items."""
-    said = hostler(fleet, "hits", name, "--json")
+    said = hostler(fleet, "sweep", "hits", name, "--json")
     assert said.status == 0, said.err
     return sorted((hit["data"] for hit in said.json), key=lambda hit: hit["at"])
 

@@ -90,7 +90,7 @@ def over_ssh(stack: ExitStack, folder: Path, slots: int = 1, setup: Sequence[str
     node |= {"identity": str(server.folder / "client"), "dir": str(folder / "on-rig")}
     ssh = {"config": [], "known_hosts": [], "connect_s": 120}
     fleet = stack.enter_context(a_fleet(folder, nodes=[node], ssh=ssh, state_dir="state"))
-    said = typed("nodes", "trust", "fleet.yaml", "--yes", cwd=folder)
+    said = typed("node", "trust", "fleet.yaml", "--yes", cwd=folder)
     assert said.status == 0, said.err
     fleet.start()
     return fleet
@@ -105,8 +105,8 @@ def by_dial_in(stack: ExitStack, folder: Path) -> Fleet:
     )
     fleet.launch()
     until((fleet.state / "controller.json").exists, "the controller", START_S, log=fleet.log)
-    assert typed("agent", "build", "agent.pyz", cwd=folder).status == 0
-    invited = typed("nodes", "invite", "fleet.yaml", "far", cwd=folder)
+    assert typed("node", "agent", "agent.pyz", cwd=folder).status == 0
+    invited = typed("node", "invite", "fleet.yaml", "far", cwd=folder)
     assert invited.status == 0, invited.err
     script = invited.out.partition("\n\n")[2]
     done = subprocess.run(["sh", "-e"], input=script, cwd=folder, capture_output=True, text=True, check=False)

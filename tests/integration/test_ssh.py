@@ -112,14 +112,14 @@ def test_a_stranger_is_refused_until_somebody_trusts_it(far: Far) -> None:
     far.write(*(job(at, 'test -n "$RIG"; sleep 0.2') for at in range(2)))
     up = far.up()
     far.wait(lambda: [str(node["trouble"]).count("is not known") for node in far.nodes()] == [1, 1])
-    assert far.hostler("nodes", "trust", "fleet.yaml").status == 2, "nobody is there to say yes"
-    wrong = far.hostler("nodes", "trust", "fleet.yaml", "rig-0", "--fingerprint", "SHA256:none")
+    assert far.hostler("node", "trust", "fleet.yaml").status == 2, "nobody is there to say yes"
+    wrong = far.hostler("node", "trust", "fleet.yaml", "rig-0", "--fingerprint", "SHA256:none")
     assert (wrong.status, "nothing was accepted" in wrong.err) == (1, True)
     shown = subprocess.run(
         ["ssh-keygen", "-lf", far.servers[0].folder / "host.pub"], capture_output=True, text=True, check=True
     ).stdout.split()[1]
-    assert far.hostler("nodes", "trust", "fleet.yaml", "rig-0", "--fingerprint", shown).status == 0
-    assert far.hostler("nodes", "trust", "fleet.yaml", "--yes").out.count("accepted") == 1
+    assert far.hostler("node", "trust", "fleet.yaml", "rig-0", "--fingerprint", shown).status == 0
+    assert far.hostler("node", "trust", "fleet.yaml", "--yes").out.count("accepted") == 1
     said, _ = up.communicate(timeout=WHOLE_RUN_S)
     assert up.returncode == 0, said
     assert "scripts: 2 of 2 done" in said
@@ -133,7 +133,7 @@ def test_a_cut_and_a_killed_controller_lose_nothing_and_do_nothing_twice(far: Fa
             for at in range(2)
         )
     )
-    assert far.hostler("nodes", "trust", "fleet.yaml", "--yes").status == 0
+    assert far.hostler("node", "trust", "fleet.yaml", "--yes").status == 0
     up = far.up()
     far.wait(lambda: all((far.folder / f"ran-{at}").exists() for at in range(2)))
     far.wait(lambda: far.jobs() == ["running", "running"])  # and the controller has heard of it
@@ -154,7 +154,7 @@ def test_a_cut_and_a_killed_controller_lose_nothing_and_do_nothing_twice(far: Fa
 @pytest.mark.long
 def test_a_node_that_is_taken_out_of_the_file_is_not_said_to_be_dead(far: Far) -> None:
     far.write(job(0, f"echo x >> {far.folder}/ran; while [ ! -e {far.folder}/go ]; do sleep 0.1; done"))
-    assert far.hostler("nodes", "trust", "fleet.yaml", "--yes").status == 0
+    assert far.hostler("node", "trust", "fleet.yaml", "--yes").status == 0
     up = far.up()
     far.wait(lambda: (far.folder / "ran").exists())
     (holds,) = [
@@ -180,12 +180,12 @@ def test_a_node_that_is_taken_out_of_the_file_is_not_said_to_be_dead(far: Far) -
 
 def test_a_changed_host_key_is_refused(far: Far, tmp_path: Path) -> None:
     far.write(job(0, "true"))
-    assert far.hostler("nodes", "trust", "fleet.yaml", "--yes").status == 0
+    assert far.hostler("node", "trust", "fleet.yaml", "--yes").status == 0
     with sshd.running(tmp_path / "other") as other:
         lines = (far.folder / "state" / "known_hosts").read_text().splitlines()
         key = (other.folder / "host.pub").read_text().strip()
     (far.folder / "state" / "known_hosts").write_text("".join(f"{line.split()[0]} {key}\n" for line in lines))
-    said = far.hostler("nodes", "trust", "fleet.yaml", "--yes")
+    said = far.hostler("node", "trust", "fleet.yaml", "--yes")
     assert said.status == 1
     assert "another key" in said.err
 
@@ -193,9 +193,9 @@ def test_a_changed_host_key_is_refused(far: Far, tmp_path: Path) -> None:
 def test_the_doctor_says_what_keeps_nodes_from_work(far: Far) -> None:
     far.write()
     strangers = far.hostler("doctor", "fleet.yaml")
-    assert (strangers.status, strangers.out.count("hostler nodes trust")) == (1, 2)
+    assert (strangers.status, strangers.out.count("hostler node trust")) == (1, 2)
     assert max(map(len, strangers.out.splitlines())) <= 80
-    assert far.hostler("nodes", "trust", "fleet.yaml", "--yes").status == 0
+    assert far.hostler("node", "trust", "fleet.yaml", "--yes").status == 0
     found = json.loads(far.hostler("doctor", "fleet.yaml", "--json").out)
     assert {(each["node"], each["health"]) for each in found if each["what"] in ("ssh", "python")} == {
         ("rig-0", "good"),

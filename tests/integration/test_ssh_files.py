@@ -35,7 +35,7 @@ def run(far: Far, work: Sequence[str] = ("", ""), **asked: object) -> str:
     far.write(work=work)
     with (far.folder / "fleet.yaml").open("a") as file:
         yaml.safe_dump(asked, file)
-    assert far.hostler("nodes", "trust", "fleet.yaml", "--yes").status == 0
+    assert far.hostler("node", "trust", "fleet.yaml", "--yes").status == 0
     up = far.up()
     said, _ = up.communicate(timeout=WHOLE_RUN_S)
     assert up.returncode == 0, said

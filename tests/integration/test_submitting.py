@@ -51,14 +51,14 @@ def test_strict_submits_nothing(living: Fleet, typed: Hostler) -> None:
 
 
 def test_submit_notes_a_held_node(living: Fleet, typed: Hostler) -> None:
-    assert typed("nodes", "cordon", "here", "--why", "a new fan").status == 0
+    assert typed("node", "cordon", "here", "--why", "a new fan").status == 0
     try:
         said = typed("submit", "--own-dir", "--", "true")
         assert said.status == 0
         assert f"note: {said.out.strip()} cannot start now: here is cordoned" in said.err
         assert "a new fan" in said.err
     finally:
-        assert typed("nodes", "resume", "here").status == 0
+        assert typed("node", "resume", "here").status == 0
     assert typed("wait", said.out.strip()).status == 0
 
 

@@ -66,10 +66,10 @@ def expect_old_files(site: Site, job: str, stop: int) -> None:
 def test_sweep_runs_the_files_of_its_submission(site: Site) -> None:
     release = site.occupied()
     words = ("--range", "0:20", "--worker", COMMAND)
-    first = site.hostler("sweep", "first", *words)
+    first = site.hostler("sweep", "submit", "first", *words)
     assert first.status == 0, first.err
     assert "files: 3 files, " in first.err
-    second = site.hostler("sweep", "second", *words)
+    second = site.hostler("sweep", "submit", "second", *words)
     assert "nothing new to send" in second.err
     edit_search(site.project)
     release()
@@ -81,7 +81,7 @@ def test_sweep_runs_the_files_of_its_submission(site: Site) -> None:
 def test_worker_starts_again_in_its_folder_while_the_controller_is_away(site: Site) -> None:
     """The folder stays through the end of the controller and of the worker; one that no sweep needs is deleted."""
     words = ("--range", "0:40", "--worker", COMMAND, "--param", "pause_s=0.2", "--target-s", "1")
-    said = site.hostler("sweep", "away", *words)
+    said = site.hostler("sweep", "submit", "away", *words)
     assert said.status == 0, said.err
     job = said.out.strip()
     until(lambda: len(workers_of(site, job)) == 1, "its worker")
@@ -103,7 +103,7 @@ def test_sweep_that_is_retried_has_its_folder_again(site: Site) -> None:
     program.write_text(f"#!{sys.executable}\n{program.read_text()}")
     program.chmod(0o755)
     words = ("--range", "0:30", "--worker", "./search.py", "--param", "pause_s=0.1", "--target-s", "1")
-    job = site.hostler("sweep", "again", *words).out.strip()
+    job = site.hostler("sweep", "submit", "again", *words).out.strip()
     until(lambda: workers_of(site, job), "its worker")
     edit_search(site.project)
     assert site.hostler("cancel", job).status == 0

@@ -109,7 +109,7 @@ def test_what_was_closed_outlives_its_host(lab: Datacentre, tmp_path: Path) -> N
         root.mkdir()
     with a_fleet(tmp_path) as fleet:
         fleet.settle(**settings(lab, tmp_path, roots))
-        assert command("nodes", "trust", "--state-dir", fleet.state, fleet.file, "--yes").status == 0
+        assert command("node", "trust", "--state-dir", fleet.state, fleet.file, "--yes").status == 0
         fleet.start()
         blows = list(spoilt(lab, fleet, [fleet.state / "artifacts", *roots.values()]))
         survivors = {host.name: closed_on(host) for host in lab.hosts}

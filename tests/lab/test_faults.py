@@ -59,7 +59,7 @@ def other_key(made: Work, at: Host) -> None:
         stay_away(made, [at], SHORT_S)
         made.wait(lambda: "another host key" in str(made.node(at)["trouble"]), "a refusal")
         assert made.events("node.unreachable", at.name, "another host key")
-        assert "somebody stands in between" in " ".join(made.hostler("nodes").out.split())
+        assert "somebody stands in between" in " ".join(made.hostler("node", "list").out.split())
     come_back(made, at)
 
 
@@ -100,7 +100,7 @@ def reboot(made: Work, at: Host) -> None:
 def full_disk(made: Work, at: Host) -> None:
     with at.full_disk():
         made.wait(lambda: made.events("disk.space_low", at.name), "a word of the disk")
-        assert f"{at.name}: DISK_SPACE_LOW critical" in made.hostler("nodes").out
+        assert f"{at.name}: DISK_SPACE_LOW critical" in made.hostler("node", "list").out
         time.sleep(SHORT_S)
         assert made.is_up(at), "a full disk is no reason to be out of reach"
 
@@ -123,7 +123,7 @@ def stay_away(made: Work, hosts: list[Host], seconds: float) -> None:
     for each in hosts:
         made.wait(lambda each=each: made.is_down(each), f"{each.name} shown as out of reach")  # type: ignore[misc]
         assert made.events("node.unreachable", each.name)
-        assert f"{each.name}: " in made.hostler("nodes").out, "why, in words"
+        assert f"{each.name}: " in made.hostler("node", "list").out, "why, in words"
     others = [each for each in made.lab.hosts if each not in hosts]
     made.wait(lambda: all(map(made.is_up, others)), "all others in reach")
     with ExitStack() as stack:

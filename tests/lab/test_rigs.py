@@ -69,7 +69,7 @@ def test_a_sweep_on_twenty_six_gpus(lab: Datacentre, tmp_path: Path) -> None:
                 }
             ],
         )
-        assert command("nodes", "trust", "--state-dir", fleet.state, fleet.file, "--yes").status == 0
+        assert command("node", "trust", "--state-dir", fleet.state, fleet.file, "--yes").status == 0
         up = fleet.launch("--until-idle")
         if not IN_FULL:
             until(lambda: len(finished_on(fleet)) == 26, "a chunk of every GPU", log=fleet.log)

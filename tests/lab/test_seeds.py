@@ -105,13 +105,13 @@ def test_each_seed_is_tried_once_whatever_dies(lab: Datacentre, tmp_path: Path) 
         compile_kernels(tmp_path / "draws.json")
     with a_fleet(tmp_path) as fleet:
         fleet.settle(**given)
-        assert command("nodes", "trust", "--state-dir", fleet.state, fleet.file, "--yes").status == 0
+        assert command("node", "trust", "--state-dir", fleet.state, fleet.file, "--yes").status == 0
         fleet.launch("--until-idle")
         died = killed_until_the_end(lab, fleet)
         run = read(fleet.state, "j1", STOP, [SEED])
         if IN_FULL:
             fleet.start()
-            assert command("ledger", "verify", "j1", "--state-dir", fleet.state).status == 0
+            assert command("sweep", "verify", "j1", "--state-dir", fleet.state).status == 0
     assert set(died) == {death.__name__ for death in DEATHS}, died
     if IN_FULL:
         check_balance(run, died)

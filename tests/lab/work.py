@@ -66,7 +66,7 @@ class Work:
 
     def begin(self) -> None:
         """Trust the hosts, start a controller, and wait until every host has a chunk, and a script as well."""
-        said = self.hostler("nodes", "trust", self.fleet.file, "--yes")
+        said = self.hostler("node", "trust", self.fleet.file, "--yes")
         assert said.status == 0, said.err
         self.fleet.launch("--until-idle")
         self.wait(lambda: all(self.at_work(host) for host in self.lab.hosts), "work on every host")
@@ -143,7 +143,7 @@ class Work:
         """Whether it is shown as out of reach, to people, too."""
         if self.node(host)["link"] != "down":
             return False
-        rows = [row.split() for row in self.hostler("nodes").out.splitlines() if row.startswith(f"{host.name}/")]
+        rows = [row.split() for row in self.hostler("node", "list").out.splitlines() if row.startswith(f"{host.name}/")]
         return "up" not in [row[1] for row in rows] and "down" in [row[1] for row in rows]
 
     def is_up(self, host: Host) -> bool:

@@ -112,7 +112,7 @@ def flipped(path: Path, at: int) -> None:
 @pytest.mark.parametrize("at", [0, -1])
 def test_of_small_ones_that_are_damaged_nothing_is_handed_out(kept: Kept, at: int) -> None:
     flipped(kept.put(SMALL), at)
-    with pytest.raises(FilesError, match=r"is damaged.*hostler artifacts verify"):
+    with pytest.raises(FilesError, match=r"is damaged.*hostler artifact verify"):
         asyncio.run(kept.contents.content(sha(SMALL)))
 
 

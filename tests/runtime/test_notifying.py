@@ -365,7 +365,7 @@ class TestDelivery:
         (told,) = [each for entry in some_alerts()[1] for each in notices(entry, lambda _: None, Severity.INFO)]
         (made,) = messages("lab", [replace(told, seq=seq) for seq in range(1000)])
         assert (len(made.alerts), made.left_out) == (100, 900)
-        assert made.text.splitlines()[-1] == "and 980 more; `hostler alerts` lists them"
+        assert made.text.splitlines()[-1] == "and 980 more; `hostler alert list` lists them"
 
 
 class TestController:

@@ -181,4 +181,4 @@ def test_a_cluster_behind_its_login_node(site: Site, tmp_path: Path) -> None:
         assert site.is_clear()
         site.write(node, ssh={"config": []})
         (stranger,) = site.found().values()
-        assert "hostler nodes trust" in stranger["fix"]
+        assert "hostler node trust" in stranger["fix"]

@@ -238,7 +238,7 @@ class LoopDesk(CoreDesk):
 
     def history(self, name: str) -> ConfigHistory:
         if name not in self.histories:
-            raise NotFound(f"there is no training config {name!r}; `hostler train status` lists them")
+            raise NotFound(f"there is no training config {name!r}; `hostler train list` lists them")
         return self.histories[name]
 
     def models(self, name: str | None = None) -> Sequence[ModelView]:

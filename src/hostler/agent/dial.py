@@ -70,7 +70,7 @@ class Home:
         Raises OSError (BlockingIOError: another process has it), and Unusable where this code is no zipapp.
         """
         if not os.path.isfile(CODE):
-            raise Unusable("this is not agent.pyz, which the agent is started from; `hostler agent build` makes it")
+            raise Unusable("this is not agent.pyz, which the agent is started from; `hostler node agent` makes it")
         os.makedirs(self.folder, 0o700, exist_ok=True)
         os.chmod(self.folder, 0o700)
         lock = os.open(self._path("dial.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -299,9 +299,9 @@ def _token(path: str) -> str:
                     raise Unusable("others may read the token in %s; chmod 600 it, or have another one made" % path)
                 text = source.read(_TOKEN_MAX)
     except (OSError, UnicodeDecodeError) as error:
-        raise Unusable("the token cannot be read: %s; `hostler nodes invite` shows how it gets there" % error) from None
+        raise Unusable("the token cannot be read: %s; `hostler node invite` shows how it gets there" % error) from None
     if not text.strip():
-        raise Unusable("there is no token in %s; `hostler nodes invite` shows it" % path)
+        raise Unusable("there is no token in %s; `hostler node invite` shows it" % path)
     return text.strip()
 
 

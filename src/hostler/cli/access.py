@@ -9,42 +9,37 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from hostler.cli.common import Json, StateDir, client
+from hostler.cli.declarations import Argument, Option
 from hostler.cli.show import Column, clean, duration, maybe, paragraph, say, say_json, table
 from hostler.model.errors import UsageError
 
 if TYPE_CHECKING:
     from hostler.client import View
 
-commands = typer.Typer()
-token = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens: who may come in, and for what.")
-commands.add_typer(token, name="token")
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"([0-9]{1,9})([smhdw])")
 
-TokenArgument = Annotated[str, typer.Argument(metavar="NAME", help="Whose it is: letters, digits, dots, dashes.")]
+TokenArgument = Annotated[str, Argument(metavar="NAME", help="Whose it is: letters, digits, dots, dashes.")]
 TOKEN_COLUMNS = (Column("NAME"), Column("SCOPE"), Column("MADE", right=True), Column("LEFT", right=True))
 AUDIT_COLUMNS = (
     Column("ENTRY", right=True),
     Column("WHEN"),
     Column("WHO", yields=True),
-    Column("WHAT", yields=True, tail=True),
+    Column("WHAT", yields=True),
 )
 
 
-@token.command("create")
 def create(
     name: TokenArgument,
     scope: Annotated[
         Literal["read", "operate", "admin"],
-        typer.Option(help="read: look; operate: submit, cancel and steer, too; admin: everything."),
+        Option(help="read: look; operate: submit, cancel and steer, too; admin: everything."),
     ] = "read",
     expires: Annotated[
         str | None,
-        typer.Option(metavar="SPAN", help="How long it is good for, as 12h or 30d; by default until it is revoked."),
+        Option(metavar="SPAN", help="How long it is good for, as 12h or 30d; by default until it is revoked."),
     ] = None,
     as_json: Json = False,
     state_dir: StateDir = None,
@@ -53,7 +48,6 @@ def create(
 
     On another machine it goes into $HOSTLER_TOKEN, with the controller's address in $HOSTLER_URL.
 
-    \b
     Example:
       hostler token create prometheus
       hostler token create ci --scope operate --expires 30d
@@ -68,14 +62,12 @@ def create(
     print(f"{name} may {scope}, {until}; this is told once", file=sys.stderr)
 
 
-@token.command("list")
 def list_tokens(as_json: Json = False, state_dir: StateDir = None) -> None:
     """List tokens that were made and not revoked; MADE is how long ago.
 
     The token of the state directory is none of them: it is called `local`, may do everything, and whoever can read its
     file has it.
 
-    \b
     Example:
       hostler token list
     """
@@ -87,13 +79,11 @@ def list_tokens(as_json: Json = False, state_dir: StateDir = None) -> None:
     say(table(TOKEN_COLUMNS, [_token_row(each, now) for each in tokens]) if tokens else ["no tokens have been made"])
 
 
-@token.command("revoke")
 def revoke(name: TokenArgument, as_json: Json = False, state_dir: StateDir = None) -> None:
     """Let nobody in by a token any more: requests, sessions of browsers and open streams end.
 
     With --json the tokens that are left are told.
 
-    \b
     Example:
       hostler token revoke ci
     """
@@ -104,10 +94,9 @@ def revoke(name: TokenArgument, as_json: Json = False, state_dir: StateDir = Non
     print(f"{clean(name)} is revoked")
 
 
-@commands.command()
 def audit(
-    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 50,
-    who: Annotated[str | None, typer.Option(help="Only of this one: a token's name, `local`, `proxy/NAME`.")] = None,
+    limit: Annotated[int, Option(min=1, help="How many.")] = 50,
+    who: Annotated[str | None, Option(help="Only of this one: a token's name, `local`, `proxy/NAME`.")] = None,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -115,10 +104,9 @@ def audit(
 
     ENTRY is its place in the journal; what followed at once stands right before it (`hostler events`).
 
-    \b
     Example:
-      hostler audit
-      hostler audit --who ci --json | jq '.[].what'
+      hostler token audit
+      hostler token audit --who ci --json | jq '.[].what'
     """
     told = client(state_dir).audit()
     found = list(islice((each for each in told if who is None or each["who"] == who), limit))

@@ -7,29 +7,20 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from hostler.cli.common import Json
+from hostler.cli.declarations import Argument, Option
 from hostler.cli.show import say, say_json
 from hostler.model.errors import UsageError
 
-commands = typer.Typer()
-agent = typer.Typer(
-    help="The agent, for nodes that call the controller (`hostler nodes invite`).", no_args_is_help=True
-)
-commands.add_typer(agent, name="agent")
 
-
-@agent.command()
 def build(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write, as agent.pyz.")],
+    out: Annotated[Path, Argument(metavar="OUT", help="The file to write, as agent.pyz.")],
     as_json: Json = False,
 ) -> None:
     """Write the agent as one file, which any Python from 3.8 on runs.
 
-    \b
     Example:
-      hostler agent build agent.pyz
+      hostler node agent agent.pyz
     """
     digest = _built(out)
     if as_json:
@@ -38,27 +29,23 @@ def build(
         say([f"{out} written, its SHA-256 is {digest}"])
 
 
-@agent.command()
 def connect(
-    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Folder for the agent and what it runs.")],
-    to: Annotated[str, typer.Option("--to", metavar="HOST:PORT", help="Where the controller listens for calls.")],
-    node: Annotated[str, typer.Option("--node", metavar="NAME", help="The name of this machine in the fleet file.")],
-    fingerprint: Annotated[
-        str, typer.Option("--fingerprint", metavar="SHA256", help="Of the controller's certificate.")
-    ],
+    folder: Annotated[Path, Option("--dir", metavar="DIR", help="Folder for the agent and what it runs.")],
+    to: Annotated[str, Option("--to", metavar="HOST:PORT", help="Where the controller listens for calls.")],
+    node: Annotated[str, Option("--node", metavar="NAME", help="The name of this machine in the fleet file.")],
+    fingerprint: Annotated[str, Option("--fingerprint", metavar="SHA256", help="Of the controller's certificate.")],
     token_file: Annotated[
-        str | None, typer.Option("--token-file", metavar="FILE", help="`-` is standard input; by default DIR/token.")
+        str | None, Option("--token-file", metavar="FILE", help="`-` is standard input; by default DIR/token.")
     ] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Go on in the background; logs to DIR/dial.log.")] = False,
+    detach: Annotated[bool, Option("--detach", help="Go on in the background; logs to DIR/dial.log.")] = False,
 ) -> None:
     """Call a controller that cannot connect to this machine, and serve it, for ever.
 
-    The same as `python3 agent.pyz dial`, on a machine that has Hostler. `hostler nodes invite`, where the controller
+    The same as `python3 agent.pyz dial`, on a machine that has Hostler. `hostler node invite`, where the controller
     is, shows what to give. Exit status: 3 another one has DIR, 5 refused, 6 who answers is not the controller.
 
-    \b
     Example:
-      hostler agent connect --dir ~/.hostler/rig-1 --to hub:8767 --node rig-1 --fingerprint 5f2c...
+      hostler node connect --dir ~/.hostler/rig-1 --to hub:8767 --node rig-1 --fingerprint 5f2c...
     """
     folder = folder.expanduser().absolute()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -6,12 +6,10 @@ import getpass
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
-from typer.core import TyperGroup
+from typing import TYPE_CHECKING, Annotated
 
 from hostler.cli.common import Json, StateDir, client
+from hostler.cli.declarations import Argument, Option
 from hostler.cli.show import UNKNOWN, Column, age, clean, duration, maybe, paragraph, plural, say, say_json, table
 from hostler.model.errors import UsageError
 
@@ -24,21 +22,7 @@ TOLD_WITHIN_S = 30.0
 LOOK_S = 0.5
 
 
-class ListsByDefault(TyperGroup):
-    """A group whose first word may be left out where it would be `list`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the word in."""
-        if not args or args[0] not in {*self.commands, "-h", "--help"}:
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
-
-
-commands = typer.Typer()
-alerts = typer.Typer(cls=ListsByDefault, help="Show what fires (`hostler alerts`), silence it, look after it, try it.")
-commands.add_typer(alerts, name="alerts")
-
-Who = Annotated[str | None, typer.Option("--who", help="Who says so; by default you.")]
+Who = Annotated[str | None, Option("--who", help="Who says so; by default you.")]
 
 ALERT_COLUMNS = (
     Column("ALERT"),
@@ -77,10 +61,9 @@ TARGET_COLUMNS = (
 )
 
 
-@alerts.command("list")
-def show(
-    everything: Annotated[bool, typer.Option("--all", help="Those that are over, too.")] = False,
-    rule: Annotated[str | None, typer.Option("--rule", metavar="RULE", help="Only those of this rule.")] = None,
+def list_alerts(
+    everything: Annotated[bool, Option("--all", help="Those that are over, too.")] = False,
+    rule: Annotated[str | None, Option("--rule", metavar="RULE", help="Only those of this rule.")] = None,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -88,10 +71,9 @@ def show(
 
     FOR is how long it has been bad, of what is over how long it was. BY is who looks after it.
 
-    \b
     Example:
-      hostler alerts
-      hostler alerts list --all --rule gpu_idle
+      hostler alert list
+      hostler alert list --all --rule gpu_idle
     """
     states = () if everything else ("firing", "pending")
     told = client(state_dir).alerts(states, rule)
@@ -101,15 +83,13 @@ def show(
     say(_alert_lines(told, time.time()) if told else ["nothing fires"])
 
 
-@alerts.command()
 def rules(as_json: Json = False, state_dir: StateDir = None) -> None:
     """List the rules: when they fire, when that is over, what one would like, and where their numbers come from.
 
     READS is of how many subjects it is known what they measure, and of how many it is not.
 
-    \b
     Example:
-      hostler alerts rules
+      hostler alert rules
     """
     told = client(state_dir).alert_rules()
     if as_json:
@@ -118,13 +98,11 @@ def rules(as_json: Json = False, state_dir: StateDir = None) -> None:
     say(_rule_lines(told))
 
 
-@alerts.command()
 def targets(as_json: Json = False, state_dir: StateDir = None) -> None:
     """List where alerts are told (`alerts: {notify: ...}` in the fleet file), and how that goes.
 
-    \b
     Example:
-      hostler alerts targets
+      hostler alert targets
     """
     told = client(state_dir).alert_targets()
     if as_json:
@@ -134,13 +112,11 @@ def targets(as_json: Json = False, state_dir: StateDir = None) -> None:
     say(_target_lines(told, time.time()) if told else nobody)
 
 
-@alerts.command()
 def silences(as_json: Json = False, state_dir: StateDir = None) -> None:
     """List the silences: what is not told, by whose wish, why, and for how long still.
 
-    \b
     Example:
-      hostler alerts silences
+      hostler alert silences
     """
     told = client(state_dir).silences()
     if as_json:
@@ -149,13 +125,12 @@ def silences(as_json: Json = False, state_dir: StateDir = None) -> None:
     say(_silence_lines(told, time.time()) if told else ["nothing is silenced"])
 
 
-@alerts.command()
 def silence(
-    rule: Annotated[str, typer.Argument(metavar="RULE", help="Name of a rule; '*' for all of them.")],
-    for_s: Annotated[str, typer.Option("--for", metavar="TIME", help="How long: 45m, 2h, 3d.")],
-    why: Annotated[str, typer.Option("--why", help="Why; it is shown wherever the silence is.")],
+    rule: Annotated[str, Argument(metavar="RULE", help="Name of a rule; '*' for all of them.")],
+    for_s: Annotated[str, Option("--for", metavar="TIME", help="How long: 45m, 2h, 3d.")],
+    why: Annotated[str, Option("--why", help="Why; it is shown wherever the silence is.")],
     subject: Annotated[
-        str | None, typer.Option("--subject", metavar="NAME", help="Only of this one, or of a pattern: 'rig-*'.")
+        str | None, Option("--subject", metavar="NAME", help="Only of this one, or of a pattern: 'rig-*'.")
     ] = None,
     who: Who = None,
     as_json: Json = False,
@@ -163,9 +138,8 @@ def silence(
 ) -> None:
     """Do not tell of some alerts for a while. They are listed all the same, and told if they still fire afterwards.
 
-    \b
     Example:
-      hostler alerts silence gpu_idle --subject 'rig-*' --for 2h --why 'the switch is replaced'
+      hostler alert silence gpu_idle --subject 'rig-*' --for 2h --why 'the switch is replaced'
     """
     made = client(state_dir).silence(rule, for_s=_seconds(for_s), why=why, who=_me(who), subject=subject)
     if as_json:
@@ -175,18 +149,16 @@ def silence(
     say([f"{made['id']}: {clean(rule)} is not told for {duration(made['until'] - made['since'])}; it holds {held} now"])
 
 
-@alerts.command()
 def unsilence(
-    name: Annotated[str, typer.Argument(metavar="SILENCE", help="Id of a silence.")],
+    name: Annotated[str, Argument(metavar="SILENCE", help="Id of a silence.")],
     who: Who = None,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
     """End a silence before its time; what it held and fires still is told now.
 
-    \b
     Example:
-      hostler alerts unsilence s1
+      hostler alert unsilence s1
     """
     over = client(state_dir).unsilence(name, _me(who))
     if as_json:
@@ -195,19 +167,17 @@ def unsilence(
     say([f"{over['id']} is over; it held {plural(len(over['alerts']), 'alert')}"])
 
 
-@alerts.command()
 def ack(
-    name: Annotated[str, typer.Argument(metavar="ALERT", help="Id of an alert.")],
-    note: Annotated[str | None, typer.Option("--note", help="What others should know.")] = None,
+    name: Annotated[str, Argument(metavar="ALERT", help="Id of an alert.")],
+    note: Annotated[str | None, Option("--note", help="What others should know.")] = None,
     who: Who = None,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
     """Say that you look after an alert.
 
-    \b
     Example:
-      hostler alerts ack a17 --note 'on my way'
+      hostler alert ack a17 --note 'on my way'
     """
     known = client(state_dir).acknowledge(name, _me(who), note)
     if as_json:
@@ -217,21 +187,19 @@ def ack(
     say([f"{known['id']} ({about}): {clean(known['acknowledged_by'])} is on it"])
 
 
-@alerts.command("test")
 def try_out(
-    rule: Annotated[str, typer.Argument(metavar="RULE", help="Name of a rule.")],
-    lasts: Annotated[str, typer.Option("--for", metavar="TIME", help="How long it fires.")] = "1m",
+    rule: Annotated[str, Argument(metavar="RULE", help="Name of a rule.")],
+    lasts: Annotated[str, Option("--for", metavar="TIME", help="How long it fires.")] = "1m",
     as_json: Json = False,
     state_dir: StateDir = None,
-) -> None:
+) -> int:
     """Let a rule fire for a while, marked as a test, and wait until everybody has been told.
 
     A made-up measurement goes the way of all others: through the rule, the journal and the targets. A rule that can
     never fire is found that way, and so is a target that takes nothing. Exit status 1 if one has not taken it in time.
 
-    \b
     Example:
-      hostler alerts test gpu_idle
+      hostler alert test gpu_idle
     """
     asked = client(state_dir)
     before = {each["name"]: each for each in asked.alert_targets()}
@@ -241,8 +209,7 @@ def try_out(
         say_json({**made, "missing": sorted(missing)})
     else:
         say(_test_lines(made, missing))
-    if missing:
-        raise typer.Exit(1)
+    return 1 if missing else 0
 
 
 def _told(asked: Client, names: Sequence[str], before: Mapping[str, View]) -> Mapping[str, View]:

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from hostler.cli.common import Json, StateDir, client, complete_config
+from hostler.cli.declarations import Argument, Option
 from hostler.cli.show import (
     Column,
     age,
@@ -30,11 +29,6 @@ from hostler.model.errors import UsageError
 if TYPE_CHECKING:
     from hostler.client import Client, View
 
-commands = typer.Typer()
-group = typer.Typer()
-commands.add_typer(
-    group, name="artifacts", help="Look at games, datasets and models: where copies lie, what came of what."
-)
 
 SHOWN = 12
 """Of a SHA-256."""
@@ -46,8 +40,8 @@ KIN_SHOWN = 6
 
 Kind = Literal["games", "dataset", "model", "evaluation"]
 Standing = Literal["games", "dataset", "model", "candidate", "former"]
-Name = Annotated[str, typer.Argument(metavar="SHA", help="Its SHA-256, or a beginning of it that no other has.")]
-Place = Annotated[str | None, typer.Option(metavar="PLACE", help="Only the copies there.")]
+Name = Annotated[str, Argument(metavar="SHA", help="Its SHA-256, or a beginning of it that no other has.")]
+Place = Annotated[str | None, Option(metavar="PLACE", help="Only the copies there.")]
 
 COLUMNS = (
     Column("SHA-256"),
@@ -68,16 +62,15 @@ COPY_COLUMNS = (
 READ_COLUMNS = (Column("SHA-256"), Column("PLACE", yields=True), Column("FOUND"), Column("WHY", yields=True))
 
 
-@group.command(name="ls")
-def list_(
-    kind: Annotated[Kind | None, typer.Option(help="Only these.")] = None,
+def list_artifacts(
+    kind: Annotated[Kind | None, Option(help="Only these.")] = None,
     config: Annotated[
-        str | None, typer.Option(metavar="CONFIG", help="Only those of this config.", autocompletion=complete_config)
+        str | None, Option(metavar="CONFIG", help="Only those of this config.", complete=complete_config)
     ] = None,
-    standing: Annotated[Standing | None, typer.Option(help="Only those that are worth this now.")] = None,
-    place: Annotated[str | None, typer.Option(metavar="PLACE", help="Only those with a copy there.")] = None,
-    short: Annotated[bool, typer.Option("--short", help="Only those that lack copies.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="So many of the newest.")] = LISTED,
+    standing: Annotated[Standing | None, Option(help="Only those that are worth this now.")] = None,
+    place: Annotated[str | None, Option(metavar="PLACE", help="Only those with a copy there.")] = None,
+    short: Annotated[bool, Option("--short", help="Only those that lack copies.")] = False,
+    limit: Annotated[int, Option(min=1, help="So many of the newest.")] = LISTED,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -86,10 +79,9 @@ def list_(
     COPIES tells how many count, of how many there should be; PLACES where copies are noted, `!` those that were found
     damaged, `?` those that count for nothing until they are read again.
 
-    \b
     Example:
-      hostler artifacts ls --kind model
-      hostler artifacts ls --short
+      hostler artifact list --kind model
+      hostler artifact list --short
     """
     asked = client(state_dir)
     rows = asked.artifacts(kind, config, standing, place, short=short, limit=limit)
@@ -102,13 +94,11 @@ def list_(
     say(table(COLUMNS, [_row(each, now) for each in rows]) if rows else ["no such artifacts"])
 
 
-@group.command()
 def show(name: Name, as_json: Json = False, state_dir: StateDir = None) -> None:
     """Show everything about an artifact: who made it, what of, and its copies.
 
-    \b
     Example:
-      hostler artifacts show 3f2a9c
+      hostler artifact show 3f2a9c
     """
     detail = client(state_dir).artifact(name)
     if as_json:
@@ -117,11 +107,10 @@ def show(name: Name, as_json: Json = False, state_dir: StateDir = None) -> None:
     say(_about(detail, time.time()))
 
 
-@group.command()
 def lineage(
     name: Name,
-    depth: Annotated[int, typer.Option(min=1, max=10, help="So many steps in each direction.")] = 3,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="So many artifacts in each direction.")] = 60,
+    depth: Annotated[int, Option(min=1, max=10, help="So many steps in each direction.")] = 3,
+    limit: Annotated[int, Option(min=1, max=500, help="So many artifacts in each direction.")] = 60,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -129,9 +118,8 @@ def lineage(
 
     Each is told once, where it is nearest; what is left out is counted.
 
-    \b
     Example:
-      hostler artifacts lineage 3f2a9c --depth 5
+      hostler artifact lineage 3f2a9c --depth 5
     """
     view = client(state_dir).lineage(name, depth, limit)
     if as_json:
@@ -140,20 +128,18 @@ def lineage(
     _print_tree(view)
 
 
-@group.command()
 def get(
     name: Name,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; by default its name, here.")
+        Path | None, Option("--output", "-o", metavar="FILE", help="Where to; by default its name, here.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace what is there.")] = False,
     state_dir: StateDir = None,
 ) -> None:
     """Fetch an artifact into a file, which appears whole and with the right hash, or not at all.
 
-    \b
     Example:
-      hostler artifacts get 3f2a9c -o model.safetensors
+      hostler artifact get 3f2a9c -o model.safetensors
     """
     from hostler.model.artifacts import SUFFIXES, ArtifactKind
     from hostler.stores.hashing import appearing
@@ -170,12 +156,9 @@ def get(
     print(f"{clean(target)}: {size} bytes, SHA-256 {artifact['sha256']}")
 
 
-@group.command()
 def verify(
-    names: Annotated[list[str] | None, typer.Argument(metavar="SHA", help="Which artifacts.")] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="All artifacts; of those that are right nothing is said.")
-    ] = False,
+    names: Annotated[list[str] | None, Argument(metavar="SHA", help="Which artifacts.")] = None,
+    every: Annotated[bool, Option("--all", help="All artifacts; of those that are right nothing is said.")] = False,
     place: Place = None,
     as_json: Json = False,
     state_dir: StateDir = None,
@@ -185,13 +168,12 @@ def verify(
     What is damaged is set aside, and replaced from another copy. The exit status is 1 where a copy is not right: it is
     damaged, gone, or its place did not answer.
 
-    \b
     Example:
-      hostler artifacts verify 3f2a9c
-      hostler artifacts verify --all --place attic
+      hostler artifact verify 3f2a9c
+      hostler artifact verify --all --place attic
     """
     if bool(names) == every:
-        raise UsageError("say which artifacts, or `--all`; `hostler artifacts ls` lists them")
+        raise UsageError("say which artifacts, or `--all`; `hostler artifact list` lists them")
     asked = client(state_dir, timeout_s=READS_S)
     if every and place is not None:
         _expect_place(asked, place)
@@ -245,9 +227,7 @@ def _about(detail: View, now: float) -> Iterator[str]:
 def _names(names: Sequence[str], more: bool) -> str:
     shown = " ".join(each[:SHOWN] for each in names[:KIN_SHOWN])
     left = len(names) - KIN_SHOWN
-    rest = (
-        f" and {left}{' or more' if more else ''} more; `hostler artifacts lineage` tells of them" if left > 0 else ""
-    )
+    rest = f" and {left}{' or more' if more else ''} more; `hostler artifact lineage` tells of them" if left > 0 else ""
     return (shown or "nothing that is known of") + rest
 
 

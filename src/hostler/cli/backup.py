@@ -11,29 +11,24 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from hostler.cli.common import Json, OwnStateDir as Directory, directory
+from hostler.cli.declarations import Argument, Option
 from hostler.cli.show import clean, paragraph, plural, quantity, say, say_json
 
 if TYPE_CHECKING:
     from hostler.runtime.restoring import Checked
 
-commands = typer.Typer()
-backup = typer.Typer()
-commands.add_typer(backup, name="backup", help="Back up what a controller knows, prove a backup, or go on from one.")
 
 SHOWN = 20
 DIGITS = 12
 """Of a SHA-256."""
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")]
+File = Annotated[Path, Argument(metavar="FILE", help="A backup.")]
 
 
-@backup.command()
 def create(
     target: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A folder, or the name of a file that is not there yet.")
+        Path, Argument(metavar="PATH", help="A folder, or the name of a file that is not there yet.")
     ] = Path(),
     as_json: Json = False,
     state_dir: Directory = None,
@@ -43,7 +38,6 @@ def create(
     It has what nodes and people know the controller by, so its owner alone may read it. Artifacts are not in it:
     these have their copies.
 
-    \b
     Example:
       hostler backup create /mnt/backups
     """
@@ -60,14 +54,12 @@ def create(
     say(paragraph(f"{warning} Keep it so where you copy it"))
 
 
-@backup.command()
 def verify(file: File, as_json: Json = False, state_dir: Directory = None) -> None:
     """Prove that a backup is whole: its hashes, its journal to the end, its invariants, its index.
 
     Exit status 1 where it is not. Tells as well which artifacts its index names that no place holds which can be
     reached: the stores of its fleet file, and the state directory.
 
-    \b
     Example:
       hostler backup verify /mnt/backups/hostler-20260801T040000Z.backup
     """
@@ -83,12 +75,11 @@ def verify(file: File, as_json: Json = False, state_dir: Directory = None) -> No
     _say_missing(checked)
 
 
-@backup.command()
 def restore(
     file: File,
     fetch: Annotated[
         bool,
-        typer.Option(help="Bring artifacts into the state directory that lay in the old one, from other stores."),
+        Option(help="Bring artifacts into the state directory that lay in the old one, from other stores."),
     ] = True,
     as_json: Json = False,
     state_dir: Directory = None,
@@ -98,7 +89,6 @@ def restore(
     What happened since the backup is forgotten: what nodes run of it is ended there, and done anew. The folders
     `artifacts`, `results` and `logs` of the old state directory may be moved into the new one before.
 
-    \b
     Example:
       mv ~/.local/state/hostler ~/.local/state/hostler.old
       hostler backup restore /mnt/backups/hostler-20260801T040000Z.backup

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from hostler.cli.server import named_server
+from hostler.cli.declarations import Argument, Option
+from hostler.cli.server import STATE_DIR, named_server
 from hostler.settings.where import state_dir
 
 if TYPE_CHECKING:
@@ -18,18 +17,10 @@ if TYPE_CHECKING:
 COMPLETION_TIMEOUT_S = 1.0
 COMPLETED = 200
 
-StateDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--state-dir",
-        metavar="DIR",
-        envvar="HOSTLER_STATE_DIR",
-        help="Where the controller keeps its state; by default hostler in $XDG_STATE_HOME or ~/.local/state.",
-    ),
-]
+StateDir = Annotated[Path | None, STATE_DIR]
 OwnStateDir = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--state-dir",
         metavar="DIR",
         envvar="HOSTLER_STATE_DIR",
@@ -37,7 +28,7 @@ OwnStateDir = Annotated[
     ),
 ]
 """Of commands that work in the directory itself, and so not by an address."""
-Json = Annotated[bool, typer.Option("--json", help="Print everything as one JSON document.")]
+Json = Annotated[bool, Option("--json", help="Print everything as one JSON document.")]
 
 
 def directory(chosen: Path | None) -> Path:
@@ -79,40 +70,40 @@ def _is_asked_for(chosen: Path | None) -> bool:
 
 def user() -> str | None:
     """Who asks, for the journal; `None` for a user without a name."""
+    import getpass
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         return None
 
 
-def complete_job(context: typer.Context, incomplete: str) -> list[str]:
+def complete_job(begin: str, typed: Mapping[str, Any]) -> list[str]:
     """Ids of the newest jobs that begin so; silent when there is no controller to ask."""
     from hostler.model.errors import HostlerError
 
-    asked = client(context.params.get("state_dir"), timeout_s=COMPLETION_TIMEOUT_S)
+    asked = client(typed.get("state_dir"), timeout_s=COMPLETION_TIMEOUT_S)
     try:
         known = sum(asked.status()["jobs"].values())
         newest = asked.jobs(after=max(0, known - COMPLETED), limit=COMPLETED)
     except HostlerError:
         return []
-    return [job["id"] for job in newest if job["id"].startswith(incomplete)]
+    return [job["id"] for job in newest if job["id"].startswith(begin)]
 
 
-def complete_config(context: typer.Context, incomplete: str) -> list[str]:
+def complete_config(begin: str, typed: Mapping[str, Any]) -> list[str]:
     """Names of training configs that begin so; silent when there is no controller to ask."""
     from hostler.model.errors import HostlerError
 
-    asked = client(context.params.get("state_dir"), timeout_s=COMPLETION_TIMEOUT_S)
+    asked = client(typed.get("state_dir"), timeout_s=COMPLETION_TIMEOUT_S)
     try:
-        return [config["name"] for config in asked.configs() if config["name"].startswith(incomplete)]
+        return [config["name"] for config in asked.configs() if config["name"].startswith(begin)]
     except HostlerError:
         return []
 
 
-JobName = Annotated[
-    str, typer.Argument(metavar="ID", help="Id, key or unique name of a job.", autocompletion=complete_job)
-]
+JobName = Annotated[str, Argument(metavar="ID", help="Id, key or unique name of a job.", complete=complete_job)]
 JobNames = Annotated[
-    list[str], typer.Argument(metavar="ID", help="Ids, keys or unique names of jobs.", autocompletion=complete_job)
+    list[str], Argument(metavar="ID", help="Ids, keys or unique names of jobs.", complete=complete_job)
 ]
-ConfigName = Annotated[str, typer.Argument(metavar="CONFIG", help="A training config.", autocompletion=complete_config)]
+ConfigName = Annotated[str, Argument(metavar="CONFIG", help="A training config.", complete=complete_config)]

@@ -5,31 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-import typer
-
+from hostler.cli.declarations import Option
 from hostler.model.errors import UsageError
 
-Node = Annotated[
-    list[str] | None, typer.Option("--node", metavar="NODE", help="A node it may run on; repeat for several.")
-]
+Node = Annotated[list[str] | None, Option("--node", metavar="NODE", help="A node it may run on; repeat for several.")]
 ExcludeNode = Annotated[
-    list[str] | None, typer.Option("--exclude-node", metavar="NODE", help="A node to keep off; repeat for several.")
+    list[str] | None, Option("--exclude-node", metavar="NODE", help="A node to keep off; repeat for several.")
 ]
 GpuModel = Annotated[
     list[str] | None,
-    typer.Option("--gpu-model", metavar="MODEL", help="A GPU model by words of its name, as 4090; repeat for several."),
+    Option("--gpu-model", metavar="MODEL", help="A GPU model by words of its name, as 4090; repeat for several."),
 ]
 ExcludeGpuModel = Annotated[
     list[str] | None,
-    typer.Option("--exclude-gpu-model", metavar="MODEL", help="A GPU model to keep off; repeat for several."),
+    Option("--exclude-gpu-model", metavar="MODEL", help="A GPU model to keep off; repeat for several."),
 ]
 Provider = Annotated[
     list[str] | None,
-    typer.Option("--provider", metavar="NAME", help="A provider whose nodes it may run on; repeat for several."),
+    Option("--provider", metavar="NAME", help="A provider whose nodes it may run on; repeat for several."),
 ]
 Label = Annotated[
     list[str] | None,
-    typer.Option("--label", metavar="NAME=VALUE", help="A label its node must have; repeat for several, all hold."),
+    Option("--label", metavar="NAME=VALUE", help="A label its node must have; repeat for several, all hold."),
 ]
 
 OPTIONS: Mapping[str, str] = {

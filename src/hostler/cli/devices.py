@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-import typer
-
 from hostler.cli.common import Json, StateDir, client, user
+from hostler.cli.declarations import Argument, Option
+from hostler.cli.explaining import device_lines
 from hostler.cli.looping import span_s
 from hostler.cli.nodes import busy, cordon_text, use_text
 from hostler.cli.show import Column, clean, maybe, paragraph, quantity, say, say_json, table
@@ -16,17 +16,12 @@ from hostler.cli.show import Column, clean, maybe, paragraph, quantity, say, say
 if TYPE_CHECKING:
     from hostler.client import View
 
-commands = typer.Typer()
-device = typer.Typer(help="List single devices, and cordon, drain or resume them.")
-commands.add_typer(device, name="device")
 
-DeviceNames: TypeAlias = Annotated[
-    list[str], typer.Argument(metavar="DEVICE...", help="Ids of devices, such as here/cuda0.")
-]
-Reason: TypeAlias = Annotated[str | None, typer.Option("--reason", help="Why; shown wherever the device is.")]
+DeviceNames: TypeAlias = Annotated[list[str], Argument(metavar="DEVICE...", help="Ids of devices, such as here/cuda0.")]
+Reason: TypeAlias = Annotated[str | None, Option("--reason", help="Why; shown wherever the device is.")]
 Span: TypeAlias = Annotated[
     str | None,
-    typer.Option("--for", metavar="TIME", help="For how long: 90m, 12h, 3d; by default until `resume`."),
+    Option("--for", metavar="TIME", help="For how long: 90m, 12h, 3d; by default until `resume`."),
 ]
 COLUMNS = (
     Column("DEVICE", yields=True),
@@ -38,15 +33,13 @@ COLUMNS = (
 )
 
 
-@device.command("list")
-def list_(
-    node: Annotated[str | None, typer.Option("--node", metavar="NODE", help="Only those of this node.")] = None,
+def list_devices(
+    node: Annotated[str | None, Option("--node", metavar="NODE", help="Only those of this node.")] = None,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
     """List devices: what each runs, and which of them are cordoned.
 
-    \b
     Example:
       hostler device list --node rig-1
     """
@@ -65,7 +58,23 @@ def list_(
             say(paragraph(f"{each['device']['id']}: {text}", rest="  "))
 
 
-@device.command()
+def show(
+    name: Annotated[str, Argument(metavar="DEVICE", help="Id of a device, as rig-1/cuda0.")],
+    as_json: Json = False,
+    state_dir: StateDir = None,
+) -> None:
+    """Show one device: what it does and why.
+
+    Example:
+      hostler device show rig-1/cuda0
+    """
+    view = client(state_dir).explain_device(name)
+    if as_json:
+        say_json(view)
+    else:
+        say(device_lines(view, time.time()))
+
+
 def cordon(
     names: DeviceNames,
     reason: Reason = None,
@@ -77,7 +86,6 @@ def cordon(
 
     Once more with another reason or time replaces that; without, the known ones stay.
 
-    \b
     Example:
       hostler device cordon here/cuda0 --reason "a game tonight" --for 4h
     """
@@ -85,7 +93,6 @@ def cordon(
     _say_each((asked.cordon_device(name, reason, user(), for_s) for name in names), as_json)
 
 
-@device.command()
 def drain(
     names: DeviceNames,
     reason: Reason = None,
@@ -95,7 +102,6 @@ def drain(
 ) -> None:
     """Put nothing new on devices and let what runs there end; then they are shown as drained.
 
-    \b
     Example:
       hostler device drain rig-1/cuda3 --reason "to be replaced"
     """
@@ -103,11 +109,9 @@ def drain(
     _say_each((asked.drain_device(name, reason, user(), for_s) for name in names), as_json)
 
 
-@device.command()
 def resume(names: DeviceNames, as_json: Json = False, state_dir: StateDir = None) -> None:
     """Put work on devices again.
 
-    \b
     Example:
       hostler device resume here/cuda0
     """

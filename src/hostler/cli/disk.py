@@ -6,24 +6,20 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from hostler.cli.common import Json, StateDir, client, user
+from hostler.cli.declarations import Argument, Option
 from hostler.cli.show import UNKNOWN, Column, age, clean, duration, paragraph, plural, quantity, say, say_json, table
 from hostler.model.errors import UsageError
 
 if TYPE_CHECKING:
     from hostler.client import Client, View
 
-commands = typer.Typer()
-disk = typer.Typer(no_args_is_help=True, help="Clean the controller's disk or a node's, and see what could go and why.")
-commands.add_typer(disk, name="disk")
 
 SILENT_S = 600.0
 """The controller may read copies for so long before it answers."""
 FILE_COLUMNS = (
     Column("RULE"),
-    Column("FILE", yields=True, tail=True),
+    Column("FILE", yields=True),
     Column("BYTES", right=True),
     Column("AGE", right=True),
     Column("PROOF", yields=True),
@@ -32,19 +28,18 @@ SUM_COLUMNS = (Column("MAY GO, FOR", yields=True), Column("FILES", right=True), 
 KEPT_COLUMNS = (Column("STAYS, FOR", yields=True), Column("FILES", right=True), Column("BYTES", right=True))
 TOMB_COLUMNS = (
     Column("RULE"),
-    Column("FILE", yields=True, tail=True),
+    Column("FILE", yields=True),
     Column("BYTES", right=True),
     Column("LEFT", right=True),
     Column("BY", yields=True),
 )
 
 OfNode = Annotated[
-    str | None, typer.Option("--node", metavar="NODE", help="The disk of this node, instead of the controller's.")
+    str | None, Option("--node", metavar="NODE", help="The disk of this node, instead of the controller's.")
 ]
-Paths = Annotated[list[str] | None, typer.Argument(metavar="[FILES]", help="Files, as `disk plan` lists them.")]
+Paths = Annotated[list[str] | None, Argument(metavar="[FILES]", help="Files, as `disk plan` lists them.")]
 
 
-@disk.command("plan")
 def plan(node: OfNode = None, as_json: Json = False, state_dir: StateDir = None) -> None:
     """List every file that may go, with its rule and the proof of its copies; and what stays, and why.
 
@@ -53,7 +48,6 @@ def plan(node: OfNode = None, as_json: Json = False, state_dir: StateDir = None)
 
     With --node it is what work has left in the artifact folder of a node: sent again when it is needed there.
 
-    \b
     Example:
       hostler disk plan
       hostler disk plan --node rig-1
@@ -68,11 +62,10 @@ def plan(node: OfNode = None, as_json: Json = False, state_dir: StateDir = None)
     say(_plan_lines(doomed, about, buried, time.time()))
 
 
-@disk.command("clean")
 def clean_up(
     files: Paths = None,
     node: OfNode = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this it is only told what would be done.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Do it; without this it is only told what would be done.")] = False,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -81,7 +74,6 @@ def clean_up(
     Each file is judged once more, and its copies elsewhere are read, before it is moved into a tombstone. From a node
     (--node) artifacts are removed at once: they have their copies, and are sent again when they are needed there.
 
-    \b
     Example:
       hostler disk clean
       hostler disk clean --yes
@@ -103,10 +95,9 @@ def clean_up(
     say(_done_lines(done, "deleted", time.time()))
 
 
-@disk.command("undo")
 def undo(
     files: Paths = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that can be brought back.")] = False,
+    everything: Annotated[bool, Option("--all", help="All that can be brought back.")] = False,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -114,7 +105,6 @@ def undo(
 
     What was brought back counts as just used: the next cleaning leaves it alone for as long as its rule says.
 
-    \b
     Example:
       hostler disk undo logs/j7.1/out
       hostler disk undo --all

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from hostler.cli.show import clean, compact, shortened
+from hostler.cli.show import clean, compact, shortened, wrapped
 
 if TYPE_CHECKING:
     from hostler.client import View
@@ -15,14 +15,21 @@ SUBJECTS = ("attempt", "chunk", "job", "of", "node", "subject", "where")
 UNTOLD = frozenset({*SUBJECTS, "kind"})
 
 
+def entry_lines(entry: View) -> list[str]:
+    """One entry: number, local time, kind, subject, and its other fields, wrapped beside the number and the time."""
+    return wrapped(*_title_and_text(entry))
+
+
 def entry_line(entry: View, width: int) -> str:
-    """One entry: number, local time, kind, subject, and the rest as far as there is room."""
+    """The same on one line of a live screen, as far as there is room."""
+    return shortened("".join(_title_and_text(entry)), width)
+
+
+def _title_and_text(entry: View) -> tuple[str, str]:
     event = entry["event"]
     clock = time.strftime("%H:%M:%S", time.localtime(entry["at"]))
-    told = " ".join(f"{name}={_value(name, value)}" for name, value in event.items() if _matters(name, value))
-    return shortened(
-        f"{entry['seq']:>7} {clock} {event['kind']:<20} {clean(_subject(event))} {clean(told)}".rstrip(), width
-    )
+    fields = " ".join(f"{name}={_value(name, value)}" for name, value in event.items() if _matters(name, value))
+    return f"{entry['seq']:>7} {clock} ", f"{event['kind']:<20} {clean(_subject(event))} {clean(fields)}".rstrip()
 
 
 def _subject(event: View) -> str:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from hostler.model.errors import UsageError
 
-EXPORT = re.compile(r"export[ \t]+")
+EXPORT = r"export[ \t]+"
 """What stands before a variable in files that shells read too."""
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 def variables(words: Sequence[str] | None, files: Sequence[Path] | None) -> dict[str, str]:
@@ -49,8 +49,8 @@ def _of_file(path: Path) -> dict[str, str]:
 def _assignment(where: str, word: str, *, in_file: bool = False) -> tuple[str, str]:
     """Name and value; without a value, the one that the variable has here."""
     name, sign, value = word.partition("=")
-    name = EXPORT.sub("", name) if in_file else name
-    if not NAME.fullmatch(name):
+    name = re.sub(EXPORT, "", name) if in_file else name
+    if not re.fullmatch(NAME, name):
         raise UsageError(f"{where} {word!r} is not a variable; write NAME=VALUE, or NAME for the value it has here")
     if sign:
         return name, value

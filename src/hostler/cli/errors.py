@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from hostler.cli.show import clean
 from hostler.model.errors import ControllerAbsent, HostlerError, UsageError
 
 FAILED, MISUSED, ABSENT, INTERRUPTED = 1, 2, 3, 130
+
+
+class Interrupted(Exception):
+    """The command was interrupted, or an answer to its question refused it."""
 
 
 def status_of(error: HostlerError) -> int:
@@ -19,5 +22,7 @@ def status_of(error: HostlerError) -> int:
 
 def print_error(message: str) -> None:
     """Print a message as an error."""
+    from hostler.cli.show import clean
+
     shown = "\n".join(clean(line) for line in message.splitlines())
     print(f"hostler: error: {shown}", file=sys.stderr, flush=True)

@@ -9,12 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from hostler.cli.common import ConfigName, Json, OwnStateDir as Directory, directory
+from hostler.cli.declarations import Option
 from hostler.cli.show import clean, plural, quantity, say_json
-
-commands = typer.Typer()
 
 SHOWN = 20
 
@@ -28,16 +25,15 @@ class Kind(StrEnum):
     EVALUATION = "evaluation"
 
 
-@commands.command()
 def export(
     config: ConfigName,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The file, or its folder; by default CONFIG-TIME.tar.gz."),
+        Option("--output", "-o", metavar="FILE", help="The file, or its folder; by default CONFIG-TIME.tar.gz."),
     ] = None,
     without: Annotated[
         list[Kind] | None,
-        typer.Option(help="Leave artifacts of this kind out; may be given several times."),
+        Option(help="Leave artifacts of this kind out; may be given several times."),
     ] = None,
     as_json: Json = False,
     state_dir: Directory = None,
@@ -47,9 +43,8 @@ def export(
     It is read from the state directory and from the stores of its fleet file, beside a running controller or without
     one. Exit status 1 where artifacts are missing that should be in it; it is written all the same.
 
-    \b
     Example:
-      hostler export hex8_2p -o hex8.tar.gz --without games --without evaluation
+      hostler model export hex8_2p -o hex8.tar.gz --without games --without evaluation
     """
     from hostler.model.artifacts import ArtifactKind
     from hostler.runtime.exporting import export as write

@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
-
 from hostler.cli.common import Json, StateDir, client
+from hostler.cli.declarations import Argument, Option
 from hostler.cli.errors import print_error, status_of
 from hostler.cli.groups import JobOrGroup, counted, is_group
 from hostler.cli.show import Column, clean, plural, say, say_json, table
@@ -25,7 +24,6 @@ from hostler.model.units import file_size
 if TYPE_CHECKING:
     from hostler.client import Client, View
 
-commands = typer.Typer()
 
 T = TypeVar("T")
 
@@ -39,16 +37,15 @@ RESTS_S = (0.5, 2.0, 5.0)
 
 Directory = Annotated[
     Path | None,
-    typer.Argument(metavar="DIR", help="Where to; by default a folder here with the id of the job or group."),
+    Argument(metavar="DIR", help="Where to; by default a folder here with the id of the job or group."),
 ]
 
 
-@commands.command()
 def fetch(
     name: JobOrGroup,
     directory: Directory = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there with other content.")] = False,
-    only_list: Annotated[bool, typer.Option("--list", help="List the files and their sizes; copy nothing.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace files that are there with other content.")] = False,
+    only_list: Annotated[bool, Option("--list", help="List the files and their sizes; copy nothing.")] = False,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> int:
@@ -62,7 +59,6 @@ def fetch(
     The files of each job of a group go to a folder of their own, named by the parameters of the job (lr=0.1,bs=16), or
     by its id where that names no other. The command can be repeated: it copies what is missing.
 
-    \b
     Example:
       hostler fetch j17
       hostler fetch g1 runs

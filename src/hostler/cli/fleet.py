@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from hostler.cli.common import Json, StateDir, client
+from hostler.cli.declarations import Option
+from hostler.cli.health import report_health
 from hostler.cli.nodes import pressure_text, use_text
 from hostler.cli.show import (
     Column,
@@ -21,15 +21,14 @@ from hostler.cli.show import (
     quantity,
     say,
     say_json,
-    shortened,
     table,
-    terminal_width,
+    wrapped,
 )
+from hostler.model.errors import UsageError
 
 if TYPE_CHECKING:
     from hostler.client import Client, View
 
-commands = typer.Typer()
 
 SWEEP_COLUMNS = (
     Column("SWEEP"),
@@ -52,40 +51,48 @@ QUEUE_COLUMNS = (
 )
 
 
-@commands.command()
 def status(
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew until interrupted.")] = False,
-    every: Annotated[float, typer.Option(min=1.0, help="With --watch: seconds between two looks.")] = 5.0,
+    watch: Annotated[bool, Option("--watch", "-w", help="Show it anew until interrupted.")] = False,
+    every: Annotated[float, Option(min=1.0, help="With --watch: seconds between two looks.")] = 5.0,
+    health: Annotated[
+        bool,
+        Option("--health", help="Show whether the controller makes progress, part by part."),
+    ] = False,
     as_json: Json = False,
     state_dir: StateDir = None,
-) -> None:
+) -> int:
     """Show the fleet in numbers, and the sweeps that are not over.
 
     With `--watch`: nodes, the queue, speed, loops and what is wrong, all on one screen; something that happens is shown
     within a second, and a controller that is away is waited for. Where there is no terminal that is printed once.
 
-    \b
+    With `--health`, exit status 1 where there is work and none of it makes progress.
+
     Example:
       hostler status --watch
+      hostler status --health
     """
     asked = client(state_dir)
+    if health:
+        if watch:
+            raise UsageError("--health is printed once; leave out --watch, which shows what is wrong, too")
+        return report_health(asked, as_json=as_json)
     if as_json:
         say_json(asked.status())
     elif watch:
         _watch(asked, state_dir, every)
     else:
         say(_status_lines(asked.status()))
+    return 0
 
 
-@commands.command()
 def queue(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Rows to show.")] = 50,
+    limit: Annotated[int, Option(min=1, max=1000, help="Rows to show.")] = 50,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
     """Show what goes next, in order, and what the rest waits for.
 
-    \b
     Example:
       hostler queue --limit 10
     """
@@ -112,7 +119,7 @@ def sweep_row(sweep: View) -> Sequence[object]:
 
 def _status_lines(view: View) -> Iterator[str]:
     counts = ", ".join(f"{count} {state}" for state, count in view["jobs"].items() if count) or "none"
-    yield shortened(f"{clean(view['fleet'])}: hostler {clean(view['version'])}, entry {view['seq']}", terminal_width())
+    yield from wrapped("", f"{clean(view['fleet'])}: hostler {clean(view['version'])}, entry {view['seq']}")
     if view["leader"] is not None:
         yield from paragraph(f"standby  stands by and changes nothing; {clean(view['leader'])} leads", rest="         ")
     yield f"jobs     {counts}"
@@ -123,11 +130,11 @@ def _status_lines(view: View) -> Iterator[str]:
     for each in view["pressures"]:
         yield from paragraph(f"queue    {pressure_text(each, view['at'])}", rest="         ")
     if view["nodes_pressed"]:
-        yield f"pressed  {plural(view['nodes_pressed'], 'node')} (`hostler bans`)"
+        yield f"pressed  {plural(view['nodes_pressed'], 'node')} (`hostler hold list`)"
     if view["devices_cordoned"]:
-        yield f"cordons  {plural(view['devices_cordoned'], 'device')} given nothing new (`hostler bans`)"
+        yield f"cordons  {plural(view['devices_cordoned'], 'device')} given nothing new (`hostler hold list`)"
     if view["devices_used"]:
-        yield f"others   {plural(view['devices_used'], 'GPU')} in use by others (`hostler bans`)"
+        yield f"others   {plural(view['devices_used'], 'GPU')} in use by others (`hostler hold list`)"
         for name, use in view["foreign_use"].items():
             yield from paragraph(f"{name}: {use_text(use, view['at'])}", "         ", "           ")
     if view["sweeps"]:

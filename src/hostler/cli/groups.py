@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
 from hostler.cli.common import complete_job
+from hostler.cli.declarations import Argument
 from hostler.cli.show import plural
 from hostler.client.results import ENDED
 from hostler.model.errors import UsageError
@@ -17,24 +16,20 @@ from hostler.model.units import duration
 if TYPE_CHECKING:
     from hostler.client import View
 
-GROUP = re.compile(r"g[0-9]{1,18}")
+GROUP = r"g[0-9]{1,18}"
 OPEN = ("pending", "running")
 
 JobOrGroup = Annotated[
     str,
-    typer.Argument(
-        metavar="ID", help="Id, key or unique name of a job; or id of a job group (g1).", autocompletion=complete_job
-    ),
+    Argument(metavar="ID", help="Id, key or unique name of a job; or id of a job group (g1).", complete=complete_job),
 ]
 JobsOrGroups = Annotated[
     list[str],
-    typer.Argument(
-        metavar="ID", help="Ids, keys or unique names of jobs; ids of job groups (g1).", autocompletion=complete_job
-    ),
+    Argument(metavar="ID", help="Ids, keys or unique names of jobs; ids of job groups (g1).", complete=complete_job),
 ]
 GroupNames = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[GROUP]...", help="Ids of job groups (g1); none: the groups are listed."),
+    Argument(metavar="[GROUP]...", help="Ids of job groups (g1); none: the groups are listed."),
 ]
 
 
@@ -52,7 +47,7 @@ def named(words: Sequence[str]) -> Named:
 
 def is_group(word: str) -> bool:
     """Whether a word is the id of a job group."""
-    return GROUP.fullmatch(word) is not None
+    return re.fullmatch(GROUP, word) is not None
 
 
 def expect_group(word: str, instead: str) -> str:

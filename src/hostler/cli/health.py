@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import typer
-
-from hostler.cli.common import Json, StateDir, client
 from hostler.cli.show import Column, clean, duration, quantity, say, say_json, table
 
 if TYPE_CHECKING:
-    from hostler.client import View
+    from hostler.client import Client, View
 
-commands = typer.Typer()
 
 COLUMNS = (
     Column("PART"),
@@ -30,23 +26,14 @@ PACE = (
 )
 
 
-@commands.command()
-def daemons(as_json: Json = False, state_dir: StateDir = None) -> None:
-    """Show whether the controller gets on with its work, and what each of its parts last did.
-
-    Exit status 1 where there is work and nothing comes to an end.
-
-    \b
-    Example:
-      hostler daemons
-    """
-    view = client(state_dir).health()
+def report_health(asked: Client, *, as_json: bool) -> int:
+    """Print whether the controller makes progress, and what each of its parts last did; 1 where it makes none."""
+    view = asked.health()
     if as_json:
         say_json(view)
     else:
         say(_lines(view))
-    if view["verdict"] == "stalled":
-        raise typer.Exit(1)
+    return 1 if view["verdict"] == "stalled" else 0
 
 
 def _lines(view: View) -> Iterator[str]:

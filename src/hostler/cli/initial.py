@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from hostler.cli.declarations import Argument, Option
+from hostler.cli.questions import answer
 from hostler.cli.show import clean, plural
 from hostler.model.errors import FilesError, LinkError, UsageError
 from hostler.model.units import file_size
@@ -18,20 +18,16 @@ if TYPE_CHECKING:
     from hostler.runtime.surveying import Hosts
     from hostler.settings.drafting import Found
 
-commands = typer.Typer()
 
 LISTED = 20
 USUAL = Path("fleet.yaml")
 
 
-@commands.command()
 def init(
-    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="The file to write.")] = USUAL,
+    file: Annotated[Path, Argument(metavar="[FILE]", help="The file to write.")] = USUAL,
     ssh: Annotated[
         list[str] | None,
-        typer.Option(
-            "--ssh", metavar="HOST", help="A host of your ssh configuration, or USER@ADDRESS; repeat for several."
-        ),
+        Option("--ssh", metavar="HOST", help="A host of your ssh configuration, or USER@ADDRESS; repeat for several."),
     ] = None,
 ) -> None:
     """Write a fleet file with the machines that are found here.
@@ -40,7 +36,6 @@ def init(
     partitions of a Slurm cluster if `sinfo` answers, and a Ray cluster if its dashboard answers. A file that is there
     is never overwritten.
 
-    \b
     Example:
       hostler init
       hostler init rigs.yaml --ssh rig-1 --ssh rig-2
@@ -86,8 +81,7 @@ def _asked_for(hosts: Hosts) -> list[str]:
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
     print(f"Hosts of your ssh configuration: {clean(' '.join(names[:LISTED]))}{more}", file=sys.stderr)
     question = "Which of them are to run work? Names, or Enter for none"
-    typed = typer.prompt(question, default="", show_default=False, err=True)
-    return str(typed).replace(",", " ").split()
+    return answer(f"{question}: ").replace(",", " ").split()
 
 
 def _write(file: Path, text: str) -> None:
@@ -107,7 +101,7 @@ def _print(file: Path, found: Found) -> None:
     quoted = shlex.quote(str(file))
     print("\nNext:")
     if found.hosts:
-        print(f"  hostler nodes trust {quoted}    # compare the host keys, and accept them")
+        print(f"  hostler node trust {quoted}    # compare the host keys, and accept them")
         print(f"  hostler doctor {quoted}         # what each machine lacks")
     if found.partitions:
         print(f"  hostler slurm check {quoted}    # after you have set shared_root in it")

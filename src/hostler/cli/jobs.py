@@ -11,13 +11,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
-
 from hostler.cli.common import JobName, Json, StateDir, client, complete_job, local_results
-from hostler.cli.entries import entry_line
+from hostler.cli.declarations import Argument, Option
+from hostler.cli.entries import entry_lines
 from hostler.cli.errors import print_error, status_of
-from hostler.cli.explaining import device_lines, job_lines
-from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
 from hostler.cli.groups import OPEN, JobsOrGroups, count, expect_group, is_group, parameters_text
 from hostler.cli.show import (
     Column,
@@ -40,7 +37,6 @@ from hostler.model.units import duration
 if TYPE_CHECKING:
     from hostler.client import Client, View
 
-commands = typer.Typer()
 
 SHOWN = 50
 FILES_SHOWN = 20
@@ -86,22 +82,21 @@ ONLY_WIDE = frozenset({"PRIO", "AGE"})
 """Columns that a narrow terminal has no room for."""
 
 
-@commands.command()
 def jobs(
-    state: Annotated[list[State] | None, typer.Option(help="Only jobs in this state; repeat for several.")] = None,
-    group: Annotated[str | None, typer.Option(metavar="GROUP", help="Only jobs of this job group (g1).")] = None,
+    state: Annotated[list[State] | None, Option(help="Only jobs in this state; repeat for several.")] = None,
+    group: Annotated[str | None, Option(metavar="GROUP", help="Only jobs of this job group (g1).")] = None,
     node: Annotated[
-        str | None, typer.Option(metavar="NODE", help="Only jobs whose last or only attempt was placed on this node.")
+        str | None, Option(metavar="NODE", help="Only jobs whose last or only attempt was placed on this node.")
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="PATTERN",
             help="Only jobs with such a name: a pattern as of a shell (*, ?, [abc]), or a part of it.",
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help=f"The newest so many; {SHOWN} by default, all with --json.")
+        int | None, Option(min=1, help=f"The newest so many; {SHOWN} by default, all with --json.")
     ] = None,
     as_json: Json = False,
     state_dir: StateDir = None,
@@ -111,7 +106,6 @@ def jobs(
     DURATION is the time since the start of a running job, and from start to end of one that has ended. A terminal of
     100 or more columns shows priority and age, too; --json has every field.
 
-    \b
     Example:
       hostler jobs --state failed --state cancelled
       hostler jobs --group g1 --node rig-1 --name 'train-*'
@@ -132,13 +126,11 @@ def jobs(
         print(f"and {left_out} older; `--limit {left_out + len(found)}` shows them, too", file=sys.stderr)
 
 
-@commands.command()
-def job(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
+def show(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
     """Show everything about one job, and what happened to it.
 
-    \b
     Example:
-      hostler job j17
+      hostler job show j17
     """
     asked = client(state_dir)
     detail, story = asked.job(name), asked.story(name)
@@ -147,16 +139,13 @@ def job(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> Non
         return
     say(_detail_lines(detail, time.time(), local_results(state_dir)))
     print()
-    say(entry_line(entry, terminal_width()) for entry in story)
+    say(line for entry in story for line in entry_lines(entry))
 
 
-@commands.command()
 def explain(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="ID", help="Id, key or unique name of a job, or id of a device.", autocompletion=complete_job
-        ),
+        Argument(metavar="ID", help="Id, key or unique name of a job, or id of a device.", complete=complete_job),
     ],
     as_json: Json = False,
     state_dir: StateDir = None,
@@ -165,7 +154,6 @@ def explain(
 
     Of a job that waits it tells what would change that, and when it is expected to start.
 
-    \b
     Example:
       hostler explain j17
       hostler explain rig-1/cuda0
@@ -177,10 +165,9 @@ def explain(
     say(lines(told, time.time()))
 
 
-@commands.command()
 def cancel(
     names: JobsOrGroups,
-    reason: Annotated[str | None, typer.Option(help="Why; it is kept in the job's story.")] = None,
+    reason: Annotated[str | None, Option(help="Why; it is kept in the job's story.")] = None,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> int:
@@ -189,7 +176,6 @@ def cancel(
     Jobs that come after them fail. Each name is tried, also after one that cannot be cancelled; the exit status is
     that of the first error.
 
-    \b
     Example:
       hostler cancel j17 j18 --reason "wrong data"
       hostler cancel g1
@@ -198,10 +184,9 @@ def cancel(
     return _change_each(names, lambda name: _cancelled(asked, name, reason), as_json)
 
 
-@commands.command()
 def retry(
     names: JobsOrGroups,
-    only_failed: Annotated[bool, typer.Option("--failed", help="Only those that failed, not cancelled ones.")] = False,
+    only_failed: Annotated[bool, Option("--failed", help="Only those that failed, not cancelled ones.")] = False,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> int:
@@ -210,7 +195,6 @@ def retry(
     What failed because of them is tried again, too. Each name is tried, also after one that cannot be tried again; the
     exit status is that of the first error.
 
-    \b
     Example:
       hostler retry j17
       hostler retry g1 --failed
@@ -219,10 +203,9 @@ def retry(
     return _change_each(names, lambda name: _retried(asked, name, only_failed=only_failed), as_json)
 
 
-@commands.command(context_settings={"ignore_unknown_options": True})
 def priority(
     name: JobName,
-    value: Annotated[int, typer.Argument(metavar="N", help="Higher goes first; 0 is usual.")],
+    value: Annotated[int, Argument(metavar="N", help="Higher goes first; 0 is usual.")],
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -230,9 +213,8 @@ def priority(
 
     Jobs of one priority go in the order of their submission.
 
-    \b
     Example:
-      hostler priority j17 10
+      hostler job priority j17 10
     """
     changed = client(state_dir).set_priority(name, value)
     if as_json:
@@ -243,6 +225,8 @@ def priority(
 
 def _explained(asked: Client, name: str) -> tuple[View, Callable[[View, float], Iterator[str]]]:
     """What is told of a job, or else of a device; and how to say it. Raises `NotFound`."""
+    from hostler.cli.explaining import device_lines, job_lines
+
     try:
         return asked.explain(name), job_lines
     except NotFound:
@@ -316,6 +300,8 @@ def _detail_lines(detail: View, now: float, results: Path | None) -> Iterator[st
     yield from _file_lines(detail, results)
     if detail["sweep"]:
         yield ""
+        from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
+
         yield from table(SWEEP_COLUMNS, [sweep_row(detail["sweep"])])
 
 

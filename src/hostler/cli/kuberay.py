@@ -9,9 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from hostler.cli.common import Json
+from hostler.cli.declarations import Argument, Option
 from hostler.cli.show import clean, clean_output, paragraph, plural, say, say_json
 
 if TYPE_CHECKING:
@@ -20,14 +19,6 @@ if TYPE_CHECKING:
     from hostler.backends.kuberay.sources import Rendered
     from hostler.backends.kuberay.standing import Standing
 
-commands = typer.Typer()
-render = typer.Typer(help="Write what other systems are told, as files.", no_args_is_help=True)
-commands.add_typer(render, name="render")
-kuberay = typer.Typer(
-    help="Run what a fleet file asks for under `kuberay:` in a Kubernetes cluster.", no_args_is_help=True
-)
-commands.add_typer(kuberay, name="kuberay")
-
 
 class DryRun(StrEnum):
     """Who checks without keeping anything."""
@@ -35,31 +26,28 @@ class DryRun(StrEnum):
     SERVER = "server"
 
 
-FleetFile = Annotated[Path, typer.Argument(metavar="FILE", help="A fleet file with a `kuberay:` section.")]
+FleetFile = Annotated[Path, Argument(metavar="FILE", help="A fleet file with a `kuberay:` section.")]
 Definitions = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--crd", metavar="CRD", help="Check by the resource definitions in this file; may be given several times."
-    ),
+    Option("--crd", metavar="CRD", help="Check by the resource definitions in this file; may be given several times."),
 ]
 Context = Annotated[
-    str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig; by default the current one.")
+    str | None, Option("--context", metavar="NAME", help="Context of the kubeconfig; by default the current one.")
 ]
-Dry = Annotated[DryRun | None, typer.Option("--dry-run", help="The API server checks everything, and keeps nothing.")]
-Force = Annotated[bool, typer.Option("--force-conflicts", help="Take over fields that somebody else has set.")]
+Dry = Annotated[DryRun | None, Option("--dry-run", help="The API server checks everything, and keeps nothing.")]
+Force = Annotated[bool, Option("--force-conflicts", help="Take over fields that somebody else has set.")]
 Alone = Annotated[
     bool,
-    typer.Option("--alone", help="Only the RayJob or RayCluster, which is all that `operators` may make and delete."),
+    Option("--alone", help="Only the RayJob or RayCluster, which is all that `operators` may make and delete."),
 ]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on telling until it is over.")]
+Watch = Annotated[bool, Option("--watch", "-w", help="Go on telling until it is over.")]
 
 
-@render.command("kuberay")
-def render_kuberay(
+def render(
     fleet_file: FleetFile,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Write a file for each object into this folder."),
+        Option("--output", "-o", metavar="DIR", help="Write a file for each object into this folder."),
     ] = None,
     crd: Definitions = None,
     dry_run: Dry = None,
@@ -75,11 +63,10 @@ def render_kuberay(
     They are checked by what KubeRay and Kueue refuse, by your own resource definitions (--crd; they need the extra
     `k8s`), and by the API server (--dry-run server).
 
-    \b
     Example:
-      hostler render kuberay fleet.yaml -o manifests && kubectl apply -f manifests
+      hostler kuberay render fleet.yaml -o manifests && kubectl apply -f manifests
       kubectl get crd rayjobs.ray.io -o yaml > rayjobs.yaml
-      hostler render kuberay fleet.yaml --crd rayjobs.yaml --dry-run server | kubectl diff -f -
+      hostler kuberay render fleet.yaml --crd rayjobs.yaml --dry-run server | kubectl diff -f -
     """
     from hostler.backends.kuberay.folder import write
     from hostler.backends.kuberay.text import stream
@@ -98,7 +85,6 @@ def render_kuberay(
     return 0
 
 
-@kuberay.command()
 def apply(
     fleet_file: FleetFile,
     crd: Definitions = None,
@@ -116,7 +102,6 @@ def apply(
 
     With --watch: exit status 1 where it does not end well.
 
-    \b
     Example:
       hostler kuberay apply fleet.yaml --dry-run server
       hostler kuberay apply fleet.yaml --watch
@@ -128,13 +113,11 @@ def apply(
         return _watched(cluster, made, as_json) if watch and dry_run is None else 0
 
 
-@kuberay.command()
 def status(fleet_file: FleetFile, watch: Watch = False, as_json: Json = False, context: Context = None) -> int:
     """Tell how the RayJob or RayCluster is: also why Kueue keeps it waiting.
 
     Exit status 1 where it is not there, or has failed.
 
-    \b
     Example:
       hostler kuberay status fleet.yaml --watch
     """
@@ -147,19 +130,17 @@ def status(fleet_file: FleetFile, watch: Watch = False, as_json: Json = False, c
     return int(now.good is False)
 
 
-@kuberay.command()
 def logs(
     fleet_file: FleetFile,
     of: Annotated[
-        str, typer.Option("--of", metavar="WHAT", help="submitter (the job's own output), head, or a group of workers.")
+        str, Option("--of", metavar="WHAT", help="submitter (the job's own output), head, or a group of workers.")
     ] = "submitter",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it grows.")] = False,
-    tail: Annotated[int | None, typer.Option("--tail", min=0, metavar="N", help="Only the last so many lines.")] = None,
+    follow: Annotated[bool, Option("--follow", "-f", help="Go on as it grows.")] = False,
+    tail: Annotated[int | None, Option("--tail", min=0, metavar="N", help="Only the last so many lines.")] = None,
     context: Context = None,
 ) -> int:
     """Print the job's output, or the log of a Ray pod.
 
-    \b
     Example:
       hostler kuberay logs fleet.yaml --follow
       hostler kuberay logs fleet.yaml --of head --tail 50
@@ -171,13 +152,11 @@ def logs(
     return 0
 
 
-@kuberay.command()
 def delete(fleet_file: FleetFile, alone: Alone = False, as_json: Json = False, context: Context = None) -> int:
     """Delete everything from the cluster that the fleet file asks for.
 
     What is not labelled as Hostler's stays; so do Secrets and claims, which are only referred to.
 
-    \b
     Example:
       hostler kuberay delete fleet.yaml
     """

@@ -9,12 +9,10 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TextIO, TypeAlias
 
-import typer
-
 from hostler.cli.common import JobName, StateDir, client
+from hostler.cli.declarations import Option
 from hostler.cli.outcomes import exit_status, outcome_line, print_interrupted
 from hostler.cli.show import clean, clean_output
 from hostler.client.outcomes import FAILED, is_over
@@ -24,13 +22,12 @@ from hostler.model.units import duration
 if TYPE_CHECKING:
     from hostler.client import Client, View
 
-commands = typer.Typer()
 
 POLL_S = 0.3
 """The rest between two questions for output that grows."""
 LOOK_S = 1.0
 """How often a job is looked at whose output does not grow."""
-EXITED = re.compile(r"\S+ failed: exit \d+, attempt \d+ of \d+(?=: )")
+EXITED = r"\S+ failed: exit \d+, attempt \d+ of \d+(?=: )"
 COLOUR, PLAIN = "\x1b[33m", "\x1b[0m"
 MARK = "err| "
 
@@ -42,13 +39,12 @@ STREAMS: tuple[Stream, Stream] = ("out", "err")
 NAMES = {"out": "standard output", "err": "standard error"}
 
 
-@commands.command()
 def logs(
     name: JobName,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Go on until the job has ended.")] = False,
     stream: Annotated[
         Literal["out", "err", "setup"] | None,
-        typer.Option(help="One stream only; setup is what was printed while its Python environment was built."),
+        Option(help="One stream only; setup is what was printed while its Python environment was built."),
     ] = None,
     state_dir: StateDir = None,
 ) -> int:
@@ -64,7 +60,6 @@ def logs(
     --stream, that stream is printed to the standard output. The stream setup of an attempt whose Python environment
     could not be built is printed in any case, to the standard error.
 
-    \b
     Example:
       hostler logs j17 -f
       hostler logs j17.1 --stream err | tail
@@ -72,7 +67,7 @@ def logs(
     asked = client(state_dir)
     job, attempt = _named(asked, name)
     if job["work"] == "sweep":
-        raise UsageError(f"{job['id']} is a sweep and writes nothing; `hostler ledger show {job['id']}` shows it")
+        raise UsageError(f"{job['id']} is a sweep and writes nothing; `hostler sweep ledger {job['id']}` shows it")
     if not job["attempts"] and not follow:
         raise NotFound(f"{job['id']} has not been tried yet; `hostler explain {job['id']}` tells why")
     if stream == "setup":
@@ -98,15 +93,17 @@ def follow_job(asked: Client, job: str, printer: Printer | None = None) -> int:
         raise
 
 
-@dataclass
 class Attempt:
-    """An attempt by the story of its job: where it ran, how it ended, and what became of the job then."""
+    """An attempt by the story of its job: where it ran, how it ended, and what became of the job then.
 
-    id: str
-    device: str
-    ended: Mapping[str, Any] | None = None
-    again: str | None = None
-    """When the job is tried again, after this one."""
+    `again` is when the job is tried again, after this attempt.
+    """
+
+    def __init__(self, id: str, device: str) -> None:
+        self.id = id
+        self.device = device
+        self.ended: Mapping[str, Any] | None = None
+        self.again: str | None = None
 
     @property
     def node(self) -> str:
@@ -119,14 +116,13 @@ class Attempt:
         return self.id.rpartition(".")[2]
 
 
-@dataclass
 class Cursor:
-    """How far the output of an attempt is printed."""
+    """How far the output of an attempt is printed, and whether it was reported that its node cannot be reached."""
 
-    out: int = 0
-    err: int = 0
-    is_away: bool = False
-    """Whether it was told that its node cannot be reached."""
+    def __init__(self) -> None:
+        self.out = 0
+        self.err = 0
+        self.is_away = False
 
 
 class Printer:
@@ -163,20 +159,20 @@ class Printer:
         print(clean(line), file=self._own, flush=True)
 
 
-@dataclass
 class _Sink:
-    """One stream on its way to a file or a terminal."""
+    """One stream on its way to a file or a terminal.
 
-    target: TextIO
-    marked: bool
-    decoder: codecs.IncrementalDecoder = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
-    rest: str = ""
-    """The beginning of a line whose end has not come."""
-    is_open: bool = False
-    """Whether the terminal's last line is of this stream and has no end."""
+    `rest` is the beginning of a line whose end has not come. `is_open`: the terminal's last line is of this stream and
+    has no end.
+    """
 
-    def __post_init__(self) -> None:
-        self.is_terminal = self.target.isatty()
+    def __init__(self, target: TextIO, *, marked: bool) -> None:
+        self.target = target
+        self.marked = marked
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.rest = ""
+        self.is_open = False
+        self.is_terminal = target.isatty()
         self.marks = (MARK, "") if os.environ.get("NO_COLOR") else (COLOUR, PLAIN)
 
     def write(self, data: bytes) -> None:
@@ -366,7 +362,7 @@ def _find(asked: Client, job: View, name: str) -> Attempt:
     """Raises `NotFound`."""
     found = next((each for each in _attempts_of(asked, job["id"]) if each.id == name), None)
     if found is None:
-        raise NotFound(f"{job['id']} has no attempt {name!r}; `hostler job {job['id']}` names its attempts")
+        raise NotFound(f"{job['id']} has no attempt {name!r}; `hostler job show {job['id']}` names its attempts")
     return found
 
 
@@ -487,7 +483,7 @@ def _standing(job: View) -> str:
 def _outcome(job: View) -> str:
     """How a job ended, without the last line of its standard error: that is printed already."""
     line = outcome_line(job)
-    found = EXITED.match(line)
+    found = re.match(EXITED, line)
     return line if found is None else found[0]
 
 

@@ -5,36 +5,28 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-import typer
-
 from hostler.cli.common import ConfigName, Json, StateDir, client, user
 from hostler.cli.constraints import Node
+from hostler.cli.declarations import Option
 from hostler.cli.show import clean, clock, say_json
-from hostler.cli.training import train
 from hostler.model.errors import UsageError
-
-commands = typer.Typer()
 
 SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 STAGES = ("selfplay", "training", "evaluation", "export")
 
 
-@train.command()
 def pause(
     config: ConfigName,
-    why: Annotated[str, typer.Option(help="Why; whoever finds it paused is told.")],
-    span: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="For how long: 90m, 12h, 3d; 30 days at most.")
-    ] = "24h",
+    why: Annotated[str, Option(help="Why; whoever finds it paused is told.")],
+    span: Annotated[str, Option("--for", metavar="TIME", help="For how long: 90m, 12h, 3d; 30 days at most.")] = "24h",
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
     """Order nothing new for a training config for a while. What runs goes on and counts; what waits is called off.
 
-    It ends by itself, or with `resume`; `hostler bans` lists it until then.
+    It ends by itself, or with `resume`; `hostler hold list` lists it until then.
 
-    \b
     Example:
       hostler train pause hex8_2p --why "games repeat themselves" --for 2h
     """
@@ -49,11 +41,9 @@ def pause(
     print(f"{clean(config)}: paused{until}{runs}")
 
 
-@train.command()
 def resume(config: ConfigName, as_json: Json = False, state_dir: StateDir = None) -> None:
     """Order for a training config again.
 
-    \b
     Example:
       hostler train resume hex8_2p
     """
@@ -64,16 +54,13 @@ def resume(config: ConfigName, as_json: Json = False, state_dir: StateDir = None
         print(f"{clean(config)}: goes on; next: {clean(view['next'])}")
 
 
-@commands.command()
 def spawn(
     config: ConfigName,
-    stage: Annotated[str, typer.Option(help=f"Which stage: {', '.join(STAGES)}.")] = "selfplay",
-    games: Annotated[
-        int | None, typer.Option(min=1, help="Games of self-play; by default as its settings say.")
-    ] = None,
+    stage: Annotated[str, Option(help=f"Which stage: {', '.join(STAGES)}.")] = "selfplay",
+    games: Annotated[int | None, Option(min=1, help="Games of self-play; by default as its settings say.")] = None,
     node: Node = None,
-    why: Annotated[str | None, typer.Option(help="Why; it is kept in the journal.")] = None,
-    key: Annotated[str | None, typer.Option(help="Once more with the same key is the same job.")] = None,
+    why: Annotated[str | None, Option(help="Why; it is kept in the journal.")] = None,
+    key: Annotated[str | None, Option(help="Once more with the same key is the same job.")] = None,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -81,10 +68,9 @@ def spawn(
 
     It waits in the queue like the loop's own; there may be 16 such jobs of one config.
 
-    \b
     Example:
-      hostler spawn hex8_2p --games 200
-      hostler spawn hex8_2p --node rig-1
+      hostler train spawn hex8_2p --games 200
+      hostler train spawn hex8_2p --node rig-1
     """
     if stage not in STAGES:
         raise UsageError(f"--stage {stage!r} is none of {', '.join(STAGES)}")

@@ -1,196 +1,162 @@
-"""`hostler`: every command, and what becomes of errors.
+"""`hostler`: from words to the function of a command, and from errors to an exit status.
 
-Exit status: 0 done, 1 failed, 2 asked for what cannot be, 3 no controller is running, 130 interrupted.
+Exit status: 0 done, 1 failed, 2 wrong usage, 3 no controller is running, 130 interrupted.
 """
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
-import threading
-import time
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
-
-import typer
-from typer.main import get_command_name
+from contextlib import suppress
+from typing import NoReturn
 
 from hostler import __version__
-from hostler.cli import (
-    access,
-    agent,
-    alerts,
-    artifacts,
-    backup,
-    devices,
-    disk,
-    exporting,
-    fetching,
-    fleet,
-    health,
-    initial,
-    jobs,
-    kuberay,
-    logs,
-    looping,
-    models,
-    nodes,
-    output,
-    planning,
-    results,
-    running,
-    service,
-    sieve,
-    simulating,
-    slurm,
-    steering,
-    store,
-    submitting,
-    sweeps,
-    top,
-    training,
-    usage,
-    waiting,
-)
-from hostler.cli.common import StateDir
-from hostler.cli.errors import INTERRUPTED, MISUSED, print_error, status_of
-from hostler.cli.server import add_server_option
-from hostler.model.errors import HostlerError
+from hostler.cli.commands import COMMANDS, PANELS, Command, Function, Group, imported
+from hostler.cli.errors import INTERRUPTED, Interrupted, print_error, status_of
+from hostler.cli.parameters import signature
+from hostler.cli.parsing import HELP_FLAGS, HelpWanted, parsed
+from hostler.cli.server import asking
+from hostler.model.errors import HostlerError, UsageError
 
 PATIENCE_S = 5.0
-"""For threads that are still at something when all is done."""
-
-GROUPS = (
-    initial,
-    running,
-    service,
-    planning,
-    simulating,
-    fleet,
-    health,
-    top,
-    nodes,
-    devices,
-    slurm,
-    kuberay,
-    agent,
-    steering,
-    usage,
-    alerts,
-    submitting,
-    sweeps,
-    sieve,
-    jobs,
-    logs,
-    output,
-    waiting,
-    results,
-    fetching,
-    training,
-    looping,
-    models,
-    artifacts,
-    disk,
-    access,
-    backup,
-    exporting,
-    store,
-)
+"""For threads that still run when the command is done."""
+GARBAGE = 50_000, 20, 20
+"""Thresholds of garbage collection: what a command imports and makes is hardly ever garbage."""
+COMPLETING = "_ARGCOMPLETE"
+"""The environment variable by which a shell asks for completions."""
 
 
-def main() -> None:
+def main() -> NoReturn:
     """The entry point of the program."""
-    status = run(sys.argv[1:])
-    _leave_what_hangs(status)
-    sys.exit(status)
+    gc.set_threshold(*GARBAGE)
+    if COMPLETING in os.environ:
+        from hostler.cli.completion import complete
+
+        complete()
+    _leave(run(sys.argv[1:]))
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(words: Sequence[str]) -> int:
     """Carry out one command line; returns the exit status."""
     try:
-        status: int | None = _app_for(arguments)(
-            list(arguments) or ["--help"], prog_name="hostler", standalone_mode=False
-        )
+        status = _run(list(words))
+        sys.stdout.flush()
+        return status
     except HostlerError as error:
         print_error(str(error))
         return status_of(error)
-    except typer.TyperException as error:
-        print_error(_with_help(error))
-        return MISUSED
-    except typer.Abort:
+    except (Interrupted, KeyboardInterrupt):
         return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has left; what is still buffered has no reader either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run(words: list[str]) -> int:
+    first = words[0] if words else HELP_FLAGS[0]
+    if first in HELP_FLAGS:
+        return _show(_program_help())
+    if first == "--version":
+        return _show([__version__])
+    if first == "--show-completion":
+        from hostler.cli.completion import script
+
+        return _show([script(words[1:], os.environ)])
+    command = COMMANDS.get(first)
+    if command is None:
+        kind = "option" if first.startswith("-") else "command"
+        raise UsageError(f"no such {kind}: {first}{_similar(first, COMMANDS)}; `hostler --help` lists all commands")
+    if isinstance(command, Command):
+        return _carry_out(first, command.function, words[1:])
+    return _run_in_group(first, command, words[1:])
+
+
+def _run_in_group(name: str, group: Group, words: list[str]) -> int:
+    if not words or words[0] in HELP_FLAGS:
+        return _show(_group_help(name, group))
+    function = group.commands.get(words[0])
+    if function is not None:
+        return _carry_out(f"{name} {words[0]}", function, words[1:])
+    if group.otherwise is not None:
+        imported(group.otherwise)(words)
+    raise UsageError(
+        f"no such command: {name} {words[0]}{_similar(words[0], group.commands)}; `hostler {name} --help` lists all"
+    )
+
+
+def _carry_out(path: str, function: Function, words: list[str]) -> int:
+    carried_out_by = imported(function)
+    command = signature(carried_out_by)
+    try:
+        values = parsed(command, words)
+    except HelpWanted:
+        from hostler.cli.help import command_help
+        from hostler.cli.show import terminal_width
+
+        return _show(command_help(path, command, carried_out_by.__doc__ or "", terminal_width()))
+    except UsageError as error:
+        raise UsageError(f"{error}; `hostler {path} --help` shows how") from error
+    with asking(values):
+        status: int | None = carried_out_by(**values)
     return status or 0
 
 
-def _leave_what_hangs(status: int) -> None:
-    """End here where a thread does not: Python waits for all of them, and a mount whose server is gone answers none."""
+def _show(lines: Iterable[str]) -> int:
+    for line in lines:
+        print(line)
+    return 0
+
+
+def _program_help() -> Iterable[str]:
+    from hostler.cli.help import program_help
+    from hostler.cli.show import terminal_width
+
+    panels = {title: {name: each.about for name, each in panel.items()} for title, panel in PANELS.items()}
+    return program_help(panels, terminal_width())
+
+
+def _group_help(name: str, group: Group) -> Iterable[str]:
+    from hostler.cli.help import group_help, summary
+    from hostler.cli.show import terminal_width
+
+    abouts = {word: summary(imported(each).__doc__ or "") for word, each in group.commands.items()}
+    return group_help(name, group.doc, abouts, terminal_width())
+
+
+def _similar(word: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, known, n=1)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def _leave(status: int) -> NoReturn:
+    """End the process. The interpreter does not take its modules apart, which needs 10 ms of CPU time.
+
+    Threads that do not end within `PATIENCE_S` are left behind: a mount whose server is gone answers none.
+    """
+    hanging = _hanging_threads() if "threading" in sys.modules else []
+    if hanging:
+        print(f"hostler: left behind, since nothing answers them: threads {', '.join(hanging)}", file=sys.stderr)
+    else:
+        atexit._run_exitfuncs()
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)
+
+
+def _hanging_threads() -> list[str]:
+    """Names of the threads that Python would wait for, and that do not end."""
+    import threading
+    import time
+
     ends_at = time.monotonic() + PATIENCE_S
     others = [each for each in threading.enumerate() if not each.daemon and each is not threading.current_thread()]
     for each in others:
         each.join(max(0.0, ends_at - time.monotonic()))
-    hanging = [each.name for each in others if each.is_alive()]
-    if hanging:
-        print(f"hostler: left behind, since nothing answers them: threads {', '.join(hanging)}", file=sys.stderr)
-        sys.stdout.flush()
-        os._exit(status)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        print(__version__)
-        raise typer.Exit
-
-
-def about(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Keep a motley fleet of GPUs busy with the most valuable work, and never lose a result.
-
-    \b
-    Start a controller, give it work, look at it:
-      hostler up examples/laptop.yaml
-      hostler submit -- python train.py --epochs 3
-      hostler status --watch
-    """
-
-
-def _app_of(groups: Iterable[Any]) -> typer.Typer:
-    # Help is read by people and in pipes; rich would cost every call of it and wrap the examples.
-    made = typer.Typer(
-        name="hostler",
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    )
-    made.callback()(about)
-    for group in groups:
-        add_server_option(group.commands, StateDir)
-        made.add_typer(group.commands)
-    return made
-
-
-def app() -> typer.Typer:
-    """All commands."""
-    return _app_of(GROUPS)
-
-
-def _app_for(arguments: Sequence[str]) -> typer.Typer:
-    """As much of it as knows the command that is asked for: to make all commands takes a tenth of a second."""
-    knowing = [group for group in GROUPS if arguments and arguments[0] in _names(group.commands)]
-    return _app_of(knowing or GROUPS)
-
-
-def _names(commands: typer.Typer) -> set[str]:
-    """What can be asked for first."""
-    own = {
-        each.name or get_command_name(each.callback.__name__) for each in commands.registered_commands if each.callback
-    }
-    return own | {str(each.name) for each in commands.registered_groups}
-
-
-def _with_help(error: typer.TyperException) -> str:
-    context = getattr(error, "ctx", None)
-    path = "hostler" if context is None else context.command_path
-    return f"{error.format_message()}; `{path} --help` shows how"
+    return [each.name for each in others if each.is_alive()]

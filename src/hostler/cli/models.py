@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from hostler.cli.common import ConfigName, Json, StateDir, client, directory
+from hostler.cli.declarations import Argument, Option
 from hostler.cli.show import Column, age, clean, quantity, say, say_json, table
 from hostler.cli.training import rating_text
 from hostler.model.errors import NotFound, UsageError
@@ -20,9 +19,6 @@ from hostler.model.errors import NotFound, UsageError
 if TYPE_CHECKING:
     from hostler.client import View
 
-commands = typer.Typer()
-model = typer.Typer()
-commands.add_typer(model, name="model", help="List the models of a training config, or go back to an earlier one.")
 
 PROGRAM = "hostler.workloads.alphazero"
 SEATS = ("first", "second", "third", "fourth")
@@ -42,11 +38,9 @@ MODEL_COLUMNS = (
 )
 
 
-@model.command(name="list")
-def list_(config: ConfigName, as_json: Json = False, state_dir: StateDir = None) -> None:
+def list_models(config: ConfigName, as_json: Json = False, state_dir: StateDir = None) -> None:
     """List the models of a training config, oldest first; the current one has a `*`.
 
-    \b
     Example:
       hostler model list hex8_2p
     """
@@ -58,14 +52,13 @@ def list_(config: ConfigName, as_json: Json = False, state_dir: StateDir = None)
     say(table(MODEL_COLUMNS, [_row(each, now) for each in models]) if models else ["no models yet"])
 
 
-@model.command()
 def rollback(
     config: ConfigName,
     which: Annotated[
         str | None,
-        typer.Argument(metavar="MODEL", help="Its number or the beginning of its SHA-256; by default the one before."),
+        Argument(metavar="MODEL", help="Its number or the beginning of its SHA-256; by default the one before."),
     ] = None,
-    why: Annotated[str | None, typer.Option(help="Why; it is kept in the journal.")] = None,
+    why: Annotated[str | None, Option(help="Why; it is kept in the journal.")] = None,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -73,7 +66,6 @@ def rollback(
 
     Self-play, training and evaluation go on from it.
 
-    \b
     Example:
       hostler model rollback hex8_2p
       hostler model rollback hex8_2p 7 --why "plays worse against people"
@@ -92,22 +84,20 @@ def rollback(
     print(f"{clean(config)}: the current model is {now}{was}")
 
 
-@commands.command()
 def play(
     config: ConfigName,
     simulations: Annotated[
-        int | None, typer.Option(min=1, help="Simulations for each of its moves; by default as it is rated.")
+        int | None, Option(min=1, help="Simulations for each of its moves; by default as it is rated.")
     ] = None,
-    seat: Annotated[int, typer.Option(min=1, max=len(SEATS), help="Your seat; who has the first moves first.")] = 1,
+    seat: Annotated[int, Option(min=1, max=len(SEATS), help="Your seat; who has the first moves first.")] = 1,
     state_dir: StateDir = None,
 ) -> int:
     """Play against the current model of a training config, on this terminal.
 
     It needs the extra `train`: pip install 'hostler[train]'.
 
-    \b
     Example:
-      hostler play hex8_2p --simulations 200 --seat 2
+      hostler model play hex8_2p --simulations 200 --seat 2
     """
     view = client(state_dir).config(config)
     _refuse_unplayable(view, seat)
@@ -147,7 +137,7 @@ def _find(config: str, models: Sequence[View], word: str) -> View:
         return found[0]
     if found:
         raise UsageError(f"{word!r} is the beginning of several models of {config}; write more of it: {_names(found)}")
-    there = f"there are: {_names(models)}" if models else "there is none yet; `hostler train status` tells what is next"
+    there = f"there are: {_names(models)}" if models else "there is none yet; `hostler train list` tells what is next"
     raise NotFound(f"{config} has no model {word!r}; {there}")
 
 

@@ -7,15 +7,14 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-import typer
-from typer.core import TyperGroup
-
 from hostler.cli.common import Json, OwnStateDir, StateDir, client, user
+from hostler.cli.declarations import Argument, Option
+from hostler.cli.errors import Interrupted
 from hostler.cli.pools import pool_lines, pool_remarks, pool_row
+from hostler.cli.questions import confirmed
 from hostler.cli.show import (
     Column,
     age,
@@ -46,24 +45,8 @@ EXPLAINED_MAX = 10
 DOCTOR_COLUMNS = (Column("NODE"), Column("WHAT"), Column("HEALTH"), Column("SAYS", yields=True))
 
 
-class ShowsByDefault(TyperGroup):
-    """A group whose first word may be left out where it would be `show`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the word in."""
-        if not args or args[0] not in {*self.commands, "-h", "--help"}:
-            args = ["show", *args]
-        return super().parse_args(ctx, args)
-
-
-commands = typer.Typer()
-nodes = typer.Typer(
-    cls=ShowsByDefault, help="Show the nodes (`hostler nodes`, `hostler nodes rig-1`), or say whom to trust."
-)
-commands.add_typer(nodes, name="nodes")
-
-NodeNames: TypeAlias = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")]
-Why: TypeAlias = Annotated[str | None, typer.Option("--why", help="Why; it is shown wherever the node is.")]
+NodeNames: TypeAlias = Annotated[list[str], Argument(metavar="NODE...", help="Names of nodes.")]
+Why: TypeAlias = Annotated[str | None, Option("--why", help="Why; it is shown wherever the node is.")]
 
 NODE_COLUMNS = (
     Column("DEVICE", yields=True),
@@ -77,51 +60,53 @@ NODE_COLUMNS = (
 )
 
 
-@nodes.command()
+def list_nodes(as_json: Json = False, state_dir: StateDir = None) -> None:
+    """List the nodes, their devices and what is on them.
+
+    BUSY is the utilisation that the driver reported last, and how long ago; LANES are those taken of the jobs that may
+    share a device. A partition of a cluster is one line: how many of its slots run (`up`), and how many wait in the
+    cluster's queue. Pressures, quarantines and devices that are not verified stand below.
+
+    Example:
+      hostler node list
+    """
+    found = list(client(state_dir).nodes())
+    if as_json:
+        say_json(found)
+    else:
+        say(_node_lines(found, time.time()))
+
+
 def show(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NODE", help="Only this one, with what its devices do and why.")
-    ] = None,
+    name: Annotated[str, Argument(metavar="NODE", help="Name of a node.")],
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
-    """Show the nodes, their devices and what is on them.
+    """Show one node: its devices, what each of them does, and why.
 
-    BUSY is the utilisation that the driver told last, and how long ago; LANES are those taken of the jobs that may
-    share a device. A partition of a cluster is one line: how many of its slots run (`up`), and how many wait in the
-    cluster's queue; by its name, a line for each slot. Below stand pressures, quarantines and devices that are not
-    proved, and when that ends if nothing more is heard.
-
-    \b
     Example:
-      hostler nodes
-      hostler nodes show rig-1
+      hostler node show rig-1
     """
     asked = client(state_dir)
-    found = [node for node in asked.nodes() if name in (None, node["name"])]
-    if name is not None and not found:
-        raise NotFound(f"there is no node {name!r}; `hostler nodes` lists them")
+    found = [node for node in asked.nodes() if name == node["name"]]
+    if not found:
+        raise NotFound(f"there is no node {name!r}; `hostler node list` lists them")
     if as_json:
-        say_json(found)
+        say_json(found[0])
         return
-    now = time.time()
-    say(table(NODE_COLUMNS, [row for node in found for row in _device_rows(node, now)]))
-    for node in found:
-        say(_node_remarks(node, now))
-    if name is not None:
-        say(_node_detail(asked, found[0]))
+    say(_node_lines(found, time.time()))
+    say(_node_detail(asked, found[0]))
 
 
-@nodes.command()
 def trust(
-    fleet: Annotated[Path, typer.Argument(metavar="FLEET", help="The fleet file.")],
+    fleet: Annotated[Path, Argument(metavar="FLEET", help="The fleet file.")],
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NODE]...", help="Only these; by default all behind SSH.")
+        list[str] | None, Argument(metavar="[NODE]...", help="Only these; by default all behind SSH.")
     ] = None,
     fingerprint: Annotated[
-        str | None, typer.Option("--fingerprint", metavar="SHA256:...", help="Accept this key, and no other.")
+        str | None, Option("--fingerprint", metavar="SHA256:...", help="Accept this key, and no other.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Accept whatever is shown, without asking.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Accept whatever is shown, without asking.")] = False,
     state_dir: OwnStateDir = None,
 ) -> None:
     """Show the host keys of nodes behind SSH and of their jump hosts, and make them known where you accept them.
@@ -129,10 +114,9 @@ def trust(
     Nothing else ever does. Compare a fingerprint with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints on
     the node itself, or with what its owner tells you. A key that differs from the one that is known is refused.
 
-    \b
     Example:
-      hostler nodes trust fleet.yaml
-      hostler nodes trust fleet.yaml rig-1 --fingerprint SHA256:Gmy7...
+      hostler node trust fleet.yaml
+      hostler node trust fleet.yaml rig-1 --fingerprint SHA256:Gmy7...
     """
     import asyncio
 
@@ -148,18 +132,15 @@ def trust(
     asyncio.run(_trust_all(network, targets, fingerprint, yes))
 
 
-@nodes.command("import")
 def import_(
-    source: Annotated[
-        Path, typer.Argument(metavar="SOURCE", help="The list of machines; `-` reads it from standard input.")
-    ],
+    source: Annotated[Path, Argument(metavar="SOURCE", help="The list of machines; `-` reads it from standard input.")],
     kind: Annotated[
-        Literal["ssh", "ansible", "skypilot"] | None, typer.Option("--from", help="What it is, if that is mistaken.")
+        Literal["ssh", "ansible", "skypilot"] | None, Option("--from", help="What it is, if that is mistaken.")
     ] = None,
     only: Annotated[
-        str | None, typer.Option("--only", metavar="PATTERN", help="Machines whose name, host or group fits, as rig*.")
+        str | None, Option("--only", metavar="PATTERN", help="Machines whose name, host or group fits, as rig*.")
     ] = None,
-    class_: Annotated[str | None, typer.Option("--class", metavar="NAME", help="The class they are to be of.")] = None,
+    class_: Annotated[str | None, Option("--class", metavar="NAME", help="The class they are to be of.")] = None,
     as_json: Json = False,
 ) -> int:
     """Print machines that are listed elsewhere as the nodes of a fleet file.
@@ -170,10 +151,9 @@ def import_(
 
     Exit status 1 where there is no machine in it.
 
-    \b
     Example:
-      hostler nodes import ~/.ssh/config --only 'rig*' > fleet.yaml
-      ansible-inventory -i hosts.ini --list | hostler nodes import - --class rig
+      hostler node import ~/.ssh/config --only 'rig*' > fleet.yaml
+      ansible-inventory -i hosts.ini --list | hostler node import - --class rig
     """
     from hostler.settings.importing import extra_configs, fleet_text, imported, is_node_name
 
@@ -191,11 +171,10 @@ def import_(
     return 0 if found.nodes else 1
 
 
-@nodes.command()
 def invite(
-    fleet: Annotated[Path, typer.Argument(metavar="FLEET", help="The fleet file.")],
-    name: Annotated[str, typer.Argument(metavar="NODE", help="The node, one with `backend: dialin`.")],
-    new: Annotated[bool, typer.Option("--new", help="Make another token; the one of before counts no more.")] = False,
+    fleet: Annotated[Path, Argument(metavar="FLEET", help="The fleet file.")],
+    name: Annotated[str, Argument(metavar="NODE", help="The node, one with `backend: dialin`.")],
+    new: Annotated[bool, Option("--new", help="Make another token; the one of before counts no more.")] = False,
     as_json: Json = False,
     state_dir: OwnStateDir = None,
 ) -> None:
@@ -204,10 +183,9 @@ def invite(
     The token is the node's alone: whoever has it can take its place. With `--new`, whoever calls by the old one is
     refused within a minute; give the node the new one, and have it call again.
 
-    \b
     Example:
-      hostler nodes invite fleet.yaml rig-1
-      hostler nodes invite fleet.yaml rig-1 --new
+      hostler node invite fleet.yaml rig-1
+      hostler node invite fleet.yaml rig-1 --new
     """
     from hostler.runtime.dialin import invitation
     from hostler.runtime.statedir import StateDir as Directory
@@ -221,29 +199,28 @@ def invite(
         )
     found = invitation(loaded, Directory(loaded.state_dir), node, new=new)
     if as_json:
+        from dataclasses import asdict  # slow to import, and of one command
+
         say_json(asdict(found))
         return
-    say(["Have agent.pyz on the node; `hostler agent build agent.pyz` makes it here. Then run there:", ""])
+    say(["Have agent.pyz on the node; `hostler node agent agent.pyz` makes it here. Then run there:", ""])
     print("\n".join(_call_lines(found)))
 
 
-@nodes.command()
 def cordon(names: NodeNames, why: Why = None, as_json: Json = False, state_dir: StateDir = None) -> None:
     """Put nothing new on nodes, until `resume`. What runs there runs on.
 
-    \b
     Example:
-      hostler nodes cordon rig-1 --why "its fan is loud"
+      hostler node cordon rig-1 --why "its fan is loud"
     """
     asked = client(state_dir)
     _tell_each((asked.cordon(name, why, user()) for name in names), as_json)
 
 
-@nodes.command()
 def drain(
     names: NodeNames,
     why: Why = None,
-    now: Annotated[bool, typer.Option("--now", help="Ask what runs there to go; it goes on elsewhere.")] = False,
+    now: Annotated[bool, Option("--now", help="Ask what runs there to go; it goes on elsewhere.")] = False,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -251,40 +228,35 @@ def drain(
 
     With `--now`, jobs that save their work go on elsewhere from there; others begin anew, and nobody is blamed.
 
-    \b
     Example:
-      hostler nodes drain rig-1 --now --why "new power supply"
+      hostler node drain rig-1 --now --why "new power supply"
     """
     asked = client(state_dir)
     _tell_each((asked.drain_node(name, why, user(), now=now) for name in names), as_json)
 
 
-@nodes.command()
 def resume(names: NodeNames, as_json: Json = False, state_dir: StateDir = None) -> None:
     """Put work on nodes again.
 
-    \b
     Example:
-      hostler nodes resume rig-1
+      hostler node resume rig-1
     """
     asked = client(state_dir)
     _tell_each((asked.resume(name, user()) for name in names), as_json)
 
 
-@commands.command()
 def doctor(
-    fleet: Annotated[Path, typer.Argument(metavar="FLEET", help="The fleet file.")],
+    fleet: Annotated[Path, Argument(metavar="FLEET", help="The fleet file.")],
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NODE]...", help="Only these; by default all behind SSH.")
+        list[str] | None, Argument(metavar="[NODE]...", help="Only these; by default all behind SSH.")
     ] = None,
     as_json: Json = False,
     state_dir: OwnStateDir = None,
-) -> None:
+) -> int:
     """Look at nodes behind SSH, all at once: what keeps them from work or slows them down, and what to do about it.
 
     Changes nothing there. Exit status 1 where something keeps a node from work.
 
-    \b
     Example:
       hostler doctor fleet.yaml
       hostler doctor fleet.yaml rig-1 --json
@@ -299,8 +271,7 @@ def doctor(
         say_json([each._asdict() for each in found])
     else:
         tell_findings(found)
-    if any(each.health == "bad" for each in found):
-        raise typer.Exit(1)
+    return 1 if any(each.health == "bad" for each in found) else 0
 
 
 def tell_findings(found: Sequence[Finding | SlurmFinding]) -> None:
@@ -351,7 +322,7 @@ def _tell_of_import(found: Imported, source: str, *, in_comments: bool) -> None:
         print(clean(f"{source}: no machine in it that could be a node"), file=sys.stderr)
         return
     behind_ssh = any(node["backend"] == "ssh" for node in found.nodes)
-    after = "; next: hostler nodes trust FLEET, then hostler doctor FLEET" if behind_ssh else ""
+    after = "; next: hostler node trust FLEET, then hostler doctor FLEET" if behind_ssh else ""
     print(f"{plural(len(found.nodes), 'node')}, {len(found.left_out)} left out{after}", file=sys.stderr)
 
 
@@ -421,9 +392,16 @@ async def _trust(network: Network, title: str, target: Target, fingerprint: str 
     if fingerprint is None and not yes:
         if not sys.stdin.isatty():
             raise UsageError(f"{found.host}: nobody is here to compare; give its --fingerprint, or --yes")
-        typer.confirm("  is that its own?", abort=True)
+        if not confirmed("  is that its own?"):
+            raise Interrupted
     network.accept(found)
     say(["  accepted"])
+
+
+def _node_lines(nodes: Sequence[View], now: float) -> Iterator[str]:
+    yield from table(NODE_COLUMNS, [row for node in nodes for row in _device_rows(node, now)])
+    for node in nodes:
+        yield from _node_remarks(node, now)
 
 
 def _device_rows(node: View, now: float) -> Iterator[Sequence[object]]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import textwrap
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from hostler.cli.common import Json
-from hostler.cli.show import Column, clean, maybe, say, say_json, shortened, table, terminal_width, wrapped
+from hostler.cli.declarations import Argument, Option
+from hostler.cli.show import Column, clean, maybe, say, say_json, table, wrapped
 
 if TYPE_CHECKING:
     from hostler.model.fleet import NodeSpec
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from hostler.settings.nodes import Node
     from hostler.sim.preview import Asked, ClassPlan, DevicePlan, Preview, Run
 
-commands = typer.Typer()
 
 TIER_COLUMNS = (
     Column("TIER", right=True),
@@ -47,12 +44,9 @@ NEED_COLUMNS = (
 INDENT = "    "
 
 
-@commands.command()
 def plan(
-    fleet_file: Annotated[Path, typer.Argument(metavar="FILE", help="A fleet file (YAML).")],
-    nodes: Annotated[
-        bool, typer.Option("--nodes", help="Tell of every device, not of classes that are alike.")
-    ] = False,
+    fleet_file: Annotated[Path, Argument(metavar="FILE", help="A fleet file (YAML).")],
+    nodes: Annotated[bool, Option("--nodes", help="Tell of every device, not of classes that are alike.")] = False,
     as_json: Json = False,
 ) -> int:
     """Show what the scheduler would do with a fleet file.
@@ -65,7 +59,6 @@ def plan(
     at once; not where that is said of a part of the devices alone, because a probe has yet to find the others, or their
     memory is unknown.
 
-    \b
     Example:
       hostler plan examples/multi-provider.yaml
       hostler plan examples/multi-provider.yaml --nodes
@@ -176,7 +169,7 @@ def _lines(fleet: str, asked: Asked, found: Preview, by_device: bool) -> Iterato
     gpus, slots = (sum(getattr(tier, name) for tier in found.tiers) for name in ("gpus", "cpu_slots"))
     counts = [_plural(found.nodes, "node"), _plural(gpus, "GPU"), _plural(slots, "CPU slot")]
     price = [] if found.price_per_h is None else [f"{found.price_per_h:.2f} an hour"]
-    yield shortened(f"{clean(fleet)}: {', '.join(counts + price)}", terminal_width())
+    yield from wrapped("", f"{clean(fleet)}: {', '.join(counts + price)}")
     yield from _titled(table(TIER_COLUMNS, map(_tier_row, found.tiers)))
     if asked.configs:
         yield from _titled(table(NEED_COLUMNS, map(_need_row, asked.configs)))
@@ -218,7 +211,7 @@ def _need(spec: Any) -> str:
 
 def _classes(classes: Sequence[ClassPlan]) -> Iterator[str]:
     for each in classes:
-        yield shortened(f"{each.devices} x {clean(each.cls)}", terminal_width())
+        yield from wrapped("", f"{each.devices} x {clean(each.cls)}")
         yield from _two_looks(_counted(each.first), _counted(each.then))
 
 
@@ -233,7 +226,7 @@ def _counted(runs: Mapping[str, int]) -> str:
 
 def _devices(devices: Sequence[DevicePlan]) -> Iterator[str]:
     for each in devices:
-        yield shortened(clean(each.id), terminal_width())
+        yield from wrapped("", clean(each.id))
         yield from _two_looks(_explained(each.first), _explained(each.then))
 
 
@@ -255,15 +248,7 @@ def _two_looks(first: str, then: str) -> Iterator[str]:
 
 def _worded(title: str, text: str) -> Iterator[str]:
     """A text beside its title, broken between words; further lines stand under the first."""
-    text = clean(text)
-    if shortened(text, len(text)) != text:  # some characters take two columns, which textwrap does not know
-        yield from wrapped(title, text)
-        return
-    indent = " " * (len(title) or 2)
-    lines = textwrap.wrap(
-        text, terminal_width(), initial_indent=title, subsequent_indent=indent, break_on_hyphens=False
-    )
-    yield from lines or [title.rstrip()]
+    yield from (line.rstrip() for line in wrapped(title, clean(text)))
 
 
 def _quota_row(quota: Any) -> Sequence[object]:

@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
-
 from hostler.cli.common import Json, StateDir, client
+from hostler.cli.declarations import Option
 from hostler.cli.groups import GroupNames, expect_group
 from hostler.cli.show import (
     Column,
@@ -35,7 +34,6 @@ from hostler.model.units import duration
 if TYPE_CHECKING:
     from hostler.client import Client, View
 
-commands = typer.Typer()
 
 GROUPS_SHOWN = 50
 GROUP_COLUMNS = (
@@ -51,18 +49,17 @@ Ranked: TypeAlias = tuple[int, Any] | None
 """The sort key of a value; `None`: the value comes last."""
 
 
-@commands.command()
 def results(
     names: GroupNames = None,
     sort: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="FIELD",
             help="Order by a parameter, a result field, duration, job or outcome; -FIELD: in descending order.",
         ),
     ] = None,
-    descending: Annotated[bool, typer.Option("--descending", help="With --sort: the highest values first.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV (RFC 4180) with exact values.")] = False,
+    descending: Annotated[bool, Option("--descending", help="With --sort: the highest values first.")] = False,
+    as_csv: Annotated[bool, Option("--csv", help="Print CSV (RFC 4180) with exact values.")] = False,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -74,7 +71,6 @@ def results(
     to six digits there; --csv prints them exactly and --json has nested values, too. Jobs without the field that is
     sorted by come last.
 
-    \b
     Example:
       hostler results g1 --sort -accuracy
       hostler results g1 g2 --csv > runs.csv
@@ -88,7 +84,9 @@ def results(
             raise UsageError("--csv and --sort are for the jobs of groups; name a group, as `hostler results g1`")
         _list_groups(client(state_dir), as_json)
         return
-    groups = [expect_group(word, f"`hostler job {word}` prints the result of a job") for word in dict.fromkeys(names)]
+    groups = [
+        expect_group(word, f"`hostler job show {word}` prints the result of a job") for word in dict.fromkeys(names)
+    ]
     asked = client(state_dir)
     rows: Sequence[View] = [row for group in groups for row in asked.group_results(group)]
     fields = fields_of(rows) if sort is not None or not as_json else []

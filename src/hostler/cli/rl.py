@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hostler.cli.show import Column, clean, paragraph, shortened, table, terminal_width
+from hostler.cli.show import Column, clean, paragraph, table, wrapped
 from hostler.model.errors import SpecError
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def proof_lines(proofs: Sequence[Proof]) -> Iterator[str]:
 
 def plan_lines(name: str, found: Feasibility) -> Iterator[str]:
     """The table of a plan, what a step costs and where that was measured, and the arithmetic."""
-    yield shortened(f"rl of {clean(name)}", terminal_width())
+    yield from wrapped("", f"rl of {clean(name)}")
     yield ""
     yield from table(ROW_COLUMNS, [(each.what, each.asked, each.there, each.how) for each in found.rows])
     yield ""

@@ -6,42 +6,37 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from hostler.cli.common import Json, OwnStateDir, directory
-from hostler.cli.show import UNKNOWN, Column, clean, compact, plural, say, say_json, table
+from hostler.cli.configs import settings_json, settings_lines
+from hostler.cli.declarations import Argument, Option
+from hostler.cli.show import clean, plural, say, say_json
 from hostler.model.errors import UsageError
 
 if TYPE_CHECKING:
     from hostler.cli.findings import Finding
-    from hostler.settings import Loaded, Setting
-
-commands = typer.Typer()
-
-FleetFile = Annotated[Path, typer.Argument(metavar="FILE", help="A fleet file (YAML).")]
+    from hostler.settings import Loaded
 
 
-@commands.command()
+FleetFile = Annotated[Path, Argument(metavar="FILE", help="A fleet file (YAML).")]
+
+
 def up(
     fleet_file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A fleet file (YAML); without one, this machine alone.")
+        Path | None, Argument(metavar="FILE", help="A fleet file (YAML); without one, this machine alone.")
     ] = None,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="End when everything asked for is done; exit status 0 only then.")
+        bool, Option("--until-idle", help="End when everything asked for is done; exit status 0 only then.")
     ] = False,
     host: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Address of the HTTP interface; by default that of loopback.")
+        str | None, Option(metavar="ADDRESS", help="Address of the HTTP interface; by default that of loopback.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port of the HTTP interface; 0 takes any free one.")
+        int | None, Option(min=0, max=65535, help="Port of the HTTP interface; 0 takes any free one.")
     ] = None,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Run it in the background; return once it is ready.")
-    ] = False,
+    detach: Annotated[bool, Option("--detach", help="Run it in the background; return once it is ready.")] = False,
     state_dir: OwnStateDir = None,
 ) -> int:
     """Run a controller in the foreground, or with --detach in the background.
@@ -49,7 +44,6 @@ def up(
     SIGTERM or Ctrl-C drains it, a second one leaves at once; what runs on the nodes runs on and is adopted by the next
     `hostler up`. `hostler down` drains it, too.
 
-    \b
     Example:
       hostler up
       hostler up fleet.yaml --detach
@@ -68,11 +62,10 @@ def up(
     return run(fleet_file, state_dir=chosen, host=host, port=port, until_idle=until_idle)
 
 
-@commands.command()
 def check(
     fleet_file: FleetFile,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Ask nobody: look at the file alone, and at what lies beside it.")
+        bool, Option("--offline", help="Ask nobody: look at the file alone, and at what lies beside it.")
     ] = False,
     as_json: Json = False,
 ) -> int:
@@ -86,7 +79,6 @@ def check(
     of such proofs that fails, 9 where only some could not be made (docs/guides/rl.md). With --json both are told on
     standard error.
 
-    \b
     Example:
       hostler check examples/laptop.yaml
       hostler check examples/rl.yaml --offline
@@ -100,13 +92,12 @@ def check(
     found = [*findings(loaded, time.time(), asked), *([] if offline else _of_rays(loaded))]
     failed = int(any(each.wrong for each in found))
     if as_json:
-        say_json([{**_plain(each), "doc": each.doc} for each in settings])
+        say_json(settings_json(settings))
         for each in found:
             print(clean(each), file=sys.stderr)
         status = _proved(loaded, offline=offline, as_json=True)
         return failed or status
-    columns = (Column("SETTING"), Column("VALUE", yields=True), Column("FROM", yields=True, tail=True))
-    say(table(columns, _settings_rows(settings)))
+    say(settings_lines(settings))
     say(clean(each) for each in found)
     sweeps = sum(spec.payload.kind == "sweep" for spec in asked)
     counts = plural(len(asked) - sweeps, "job"), plural(sweeps, "sweep"), plural(len(configs), "training config")
@@ -172,14 +163,3 @@ def _warn(fleet_file: Path | None) -> None:
     for each in findings(load(fleet_file, os.environ), time.time()):
         if each.wrong:
             print(f"hostler: warning: {clean(each.text)}", file=sys.stderr)
-
-
-def _settings_rows(settings: Sequence[Setting]) -> list[tuple[str, str, str]]:
-    plain = [_plain(each) for each in settings]
-    return [(each["path"], compact(each["value"]), each["origin"] or UNKNOWN) for each in plain]
-
-
-def _plain(setting: Setting) -> dict[str, Any]:
-    from hostler.model.codec import plain
-
-    return {"path": setting.path, "value": plain(setting.value), "origin": setting.origin}

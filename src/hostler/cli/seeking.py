@@ -1,4 +1,4 @@
-"""`hostler sweep --data`: searches for seeds from what is wanted to who survived."""
+"""`hostler sweep submit --data`: searches for seeds from what is wanted to who survived."""
 
 from __future__ import annotations
 

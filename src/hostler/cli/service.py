@@ -13,13 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
-import typer
-
 from hostler.cli.common import StateDir, client, directory, is_here
+from hostler.cli.declarations import Option
 from hostler.cli.show import plural
 from hostler.model.errors import ControllerAbsent, LinkError, StoreError, StoreFull, UsageError
-
-commands = typer.Typer()
 
 LOG = "up.log"
 """What a controller in the background prints, in its state directory."""
@@ -36,10 +33,9 @@ AGAIN_S = 0.5
 RUNNING = ("leased", "launching", "running", "collecting")
 
 
-@commands.command()
 def down(
     now: Annotated[
-        bool, typer.Option("--now", help="End it at once; what runs on the nodes runs on, for the next `hostler up`.")
+        bool, Option("--now", help="End it at once; what runs on the nodes runs on, for the next `hostler up`.")
     ] = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -48,7 +44,6 @@ def down(
     With --now it ends at once, on this machine only. What runs on the nodes runs on in both cases, and the next
     `hostler up` adopts it.
 
-    \b
     Example:
       hostler down
       hostler down --now

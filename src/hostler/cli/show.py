@@ -7,13 +7,11 @@ but printable characters. Unknown is shown as `?`, never as 0.
 from __future__ import annotations
 
 import json
+import os
 import re
-import shutil
-import textwrap
 import time
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
 UNKNOWN = "?"
@@ -22,20 +20,21 @@ NARROWEST_CELL = 8
 LINES = 20
 GAP = "  "
 
+MORE = "… (--json has the rest)"
+UNLIMITED = 1_000_000
+BREAK = r"(?<![0-9])(?<![0-9][hmd]) +|(?<=[0-9]) +(?![A-Za-zµ%°]{1,5}(?:[^A-Za-z]|$))|(?<=[0-9][hmd]) +(?![0-9])"
+"""Spaces at which a line may end: not between a number and a unit of at most five letters, nor within `5h 07m`."""
+
 # What a job may say on a terminal: tabs, line ends, and colours, which are the one kind of escape that moves nothing.
-_HARMLESS = re.compile(r"\x1b\[[0-9;]*m|[\t\r\n]")
+_HARMLESS = r"\x1b\[[0-9;]*m|[\t\r\n]"
 
 
 class Column(NamedTuple):
-    """One column: numbers stand at the right, `yields` gives room when a line is too long.
-
-    Of what is too long for its column the end is left out; of a column of places in files, the beginning (`tail`).
-    """
+    """One column: numbers stand at the right; a text of one that `yields` is wrapped where a line is too long."""
 
     title: str
     right: bool = False
     yields: bool = False
-    tail: bool = False
 
 
 def clean(value: object) -> str:
@@ -47,7 +46,7 @@ def clean(value: object) -> str:
 def clean_output(text: str) -> str:
     """What a process wrote, for a terminal: colours and line ends stay, every other control is made visible."""
     parts, at = [], 0
-    for harmless in _HARMLESS.finditer(text):
+    for harmless in re.finditer(_HARMLESS, text):
         parts += [clean(text[at : harmless.start()]), harmless[0]]
         at = harmless.end()
     return "".join([*parts, clean(text[at:])])
@@ -102,12 +101,20 @@ def standing(job: Mapping[str, Any]) -> str:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], width: int | None = None) -> Iterator[str]:
-    """Lines of a table that is at most `width` columns wide (by default the terminal's, or 80), titles first."""
+    """Lines of a table, titles first: at most `width` columns wide, by default as wide as `table_width`.
+
+    Nothing is cut: where a row is too wide, texts in columns that yield are wrapped below themselves.
+    """
     cells = [[column.title for column in columns], *([clean(cell) for cell in row] for row in rows)]
-    widths = _widths(columns, cells, terminal_width() if width is None else width)
+    widths = _widths(columns, cells, table_width() if width is None else width)
     for row in cells:
-        fitted = (_fit(cell, wide, column) for cell, wide, column in zip(row, widths, columns, strict=True))
-        yield GAP.join(fitted).rstrip()
+        parts = [
+            _pieces_of(cell, wide) if column.yields else [cell]
+            for cell, wide, column in zip(row, widths, columns, strict=True)
+        ]
+        for line in zip_longest(*parts, fillvalue=""):
+            fitted = (_fit(part, wide, column) for part, wide, column in zip(line, widths, columns, strict=True))
+            yield GAP.join(fitted).rstrip()
 
 
 def least_widths(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> list[int]:
@@ -129,16 +136,16 @@ def shortened(text: str, width: int) -> str:
 
 
 def wrapped(title: str, text: str) -> list[str]:
-    """`text` beside its title, in as many lines as it needs; at most `LINES`."""
-    width = terminal_width() - len(title)
-    pieces = list(islice(_pieces(text, width), LINES + 1)) or [""]
-    lines = [title + pieces[0], *(" " * len(title) + piece for piece in pieces[1:LINES])]
-    return lines if len(pieces) <= LINES else [*lines[:-1], shortened(lines[-1] + pieces[LINES], terminal_width())]
+    """`text` beside its title, in as many lines as it needs."""
+    pieces = _pieces_of(text, terminal_width() - len(title))
+    return [title + pieces[0], *(" " * len(title) + piece for piece in pieces[1:])]
 
 
 def paragraph(text: str, first: str = "", rest: str = "") -> list[str]:
     """`text` in lines that break between words; the first begins with `first`, the others with `rest`."""
-    return textwrap.wrap(clean(text), terminal_width(), initial_indent=first, subsequent_indent=rest)
+    indent = max(len(first), len(rest))
+    pieces = _pieces_of(clean(text), terminal_width() - indent)
+    return [first + pieces[0], *(rest + piece for piece in pieces[1:])]
 
 
 def share(part: float | None) -> str:
@@ -153,8 +160,20 @@ def clock(at: float, now: float) -> str:
 
 
 def terminal_width() -> int:
-    """Columns of the terminal, or 80 where there is none."""
-    return shutil.get_terminal_size((NARROW, 24)).columns
+    """Columns of the terminal, as `$COLUMNS` or the terminal itself says; 80 where there is none."""
+    chosen = os.environ.get("COLUMNS", "")
+    if chosen.isdecimal() and int(chosen):
+        return int(chosen)
+    try:
+        return os.get_terminal_size(1).columns or NARROW
+    except OSError:
+        return NARROW
+
+
+def table_width() -> int:
+    """Columns that a table may take: those of the terminal. Without one, a row is one line, for programs."""
+    chosen = os.environ.get("COLUMNS", "")
+    return terminal_width() if chosen or os.isatty(1) else UNLIMITED
 
 
 def say(lines: Iterable[str]) -> None:
@@ -190,14 +209,35 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: in
 
 
 def _fit(text: str, width: int, column: Column) -> str:
-    text = _ending(text, width) if column.tail else shortened(text, width)
     filling = " " * (width - _columns(text))
     return filling + text if column.right else text + filling
 
 
-def _ending(text: str, width: int) -> str:
-    """The end of the text in at most `width` (3 or more) columns."""
-    return text if _columns(text) <= width else "…" + next(_pieces(text[::-1], width - 1), "")[::-1]
+def _pieces_of(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` columns, at least one of them.
+
+    Lines end between words, but not between a number and its unit (`3.1 GB`, `5h 07m`); a word that is too long for a
+    line is continued on the next one. Of a text of more than `LINES` lines, the last one says that there is more.
+    """
+    if _columns(text) <= width:
+        return [text]
+    lines = list(islice(_lines(text, width), LINES + 1))
+    return lines if len(lines) <= LINES else [*lines[: LINES - 1], *_pieces(MORE, width)]
+
+
+def _lines(text: str, width: int) -> Iterator[str]:
+    line, gap = "", ""
+    words = re.split(f"({BREAK})", text)
+    for word, gap_after in zip(words[::2], [*words[1::2], ""], strict=True):
+        if line and _columns(line) + len(gap) + _columns(word) <= width:
+            line += gap + word
+        else:
+            if line:
+                yield line
+            *full, line = list(_pieces(word, width)) or [""]
+            yield from full
+        gap = gap_after
+    yield line
 
 
 def _pieces(text: str, width: int) -> Iterator[str]:
@@ -217,4 +257,6 @@ def _columns(text: str) -> int:
     """Columns that a terminal takes for printable text."""
     if text.isascii():
         return len(text)
+    import unicodedata
+
     return sum(2 if unicodedata.east_asian_width(each) in "WF" else not unicodedata.combining(each) for each in text)

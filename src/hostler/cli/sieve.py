@@ -5,27 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from hostler.cli.common import JobNames, Json, StateDir, client
+from hostler.cli.declarations import Option
 from hostler.cli.pages import report_extra, write_page
 from hostler.cli.show import clean, say, say_json
 
 if TYPE_CHECKING:
     from hostler.cli.survivors import Outcome
 
-commands = typer.Typer()
-sieve = typer.Typer()
-commands.add_typer(sieve, name="sieve", help="Show who survived searches for seeds; reports of them.")
 
-
-@sieve.command()
 def survivors(names: JobNames, as_json: Json = False, state_dir: StateDir = None) -> None:
     """Show who survived searches, with E-values and the next draws; --json prints one object a line.
 
     Searches that are named together count together: an E-value is how many wrong seeds of all of them would fit.
 
-    \b
     Example:
       hostler sieve survivors j3
       hostler sieve survivors j3 j5 --json | jq .next
@@ -40,10 +33,9 @@ def survivors(names: JobNames, as_json: Json = False, state_dir: StateDir = None
         print(line)
 
 
-@sieve.command()
 def report(
     names: JobNames,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write.")] = Path(
+    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="The page to write.")] = Path(
         "hostler-sieve.html"
     ),
     as_json: Json = False,
@@ -53,7 +45,6 @@ def report(
 
     It needs the extra `report`: pip install 'hostler[report]'.
 
-    \b
     Example:
       hostler sieve report j3 -o seeds.html
     """
@@ -68,11 +59,9 @@ def report(
         print(f"{clean(output)} written")
 
 
-@sieve.command()
 def generators(as_json: Json = False) -> None:
     """List the generators that can be searched for, their seeds and their outputs.
 
-    \b
     Example:
       hostler sieve generators
     """

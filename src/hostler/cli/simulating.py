@@ -11,10 +11,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from hostler import __version__
 from hostler.cli.common import Json
+from hostler.cli.declarations import Argument, Option
 from hostler.cli.pages import report_extra, write_page
 from hostler.cli.planning import known_nodes, waiting_lines
 from hostler.cli.show import UNKNOWN, Column, duration, maybe, paragraph, quantity, say, say_json, table
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from hostler.sim.faults import Faults, Lives
     from hostler.sim.fleet import Scenario
 
-commands = typer.Typer()
 
 HOUR_S = 3600.0
 GARBAGE_MOST = 50_000
@@ -110,31 +108,28 @@ _VRAM = re.compile(r"(?<![^\s_-])([-+]?\d+(?:\.\d+)?)\s*GB\b", re.IGNORECASE)
 _GB = re.compile(r"GB\b", re.IGNORECASE)
 
 
-@commands.command()
 def sim(
-    fleet: Annotated[Path, typer.Argument(metavar="FLEET", help="The fleet file.")],
-    days: Annotated[float, typer.Option(min=0.01, max=365, help="How many virtual days.")] = 7.0,
-    seed: Annotated[int, typer.Option(min=0, help="What all chance comes from.")] = 0,
+    fleet: Annotated[Path, Argument(metavar="FLEET", help="The fleet file.")],
+    days: Annotated[float, Option(min=0.01, max=365, help="How many virtual days.")] = 7.0,
+    seed: Annotated[int, Option(min=0, help="What all chance comes from.")] = 0,
     faults: Annotated[
-        str, typer.Option(metavar="LEVEL", help="What goes wrong: none, light, heavy, or a JSON file.")
+        str, Option(metavar="LEVEL", help="What goes wrong: none, light, heavy, or a JSON file.")
     ] = "light",
     trace: Annotated[
         Path | None,
-        typer.Option(
-            help="Lives of ephemeral nodes are drawn from this spot trace (milliseconds,add|remove,instance)."
-        ),
+        Option(help="Lives of ephemeral nodes are drawn from this spot trace (milliseconds,add|remove,instance)."),
     ] = None,
     lifetime_scale: Annotated[
-        float, typer.Option(min=0.001, max=LONGER_MOST, help="Ephemeral nodes live so many times as long.")
+        float, Option(min=0.001, max=LONGER_MOST, help="Ephemeral nodes live so many times as long.")
     ] = 1.0,
     training_load: Annotated[
-        float, typer.Option(min=0, max=2, help="Further trainings that would keep this share of tiers 1 and 2 busy.")
+        float, Option(min=0, max=2, help="Further trainings that would keep this share of tiers 1 and 2 busy.")
     ] = 0.0,
     add: Annotated[
-        list[str] | None, typer.Option(metavar="NODE", help='Compare with a node more: "2x RTX 4090@vast:0.45".')
+        list[str] | None, Option(metavar="NODE", help='Compare with a node more: "2x RTX 4090@vast:0.45".')
     ] = None,
-    remove: Annotated[list[str] | None, typer.Option(metavar="NODE", help="Compare with a node less.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write a page of pictures to this file.")] = None,
+    remove: Annotated[list[str] | None, Option(metavar="NODE", help="Compare with a node less.")] = None,
+    report: Annotated[Path | None, Option(help="Write a page of pictures to this file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Play days of a fleet in virtual time, and tell what came of them.
@@ -146,7 +141,6 @@ def sim(
     With --add and --remove the changed fleet is played as well, and both are set side by side. The price is per GPU
     and hour; the memory of a model that the fleet does not have is written behind it ("RTX 6000 48GB@vast:0.8").
 
-    \b
     Example:
       hostler sim examples/multi-provider.yaml --days 2 --report week.html
       hostler sim fleet.yaml --add "2x RTX 4090@vast:0.45" --training-load 0.3

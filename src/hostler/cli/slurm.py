@@ -9,9 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
-
 from hostler.cli.common import Json
+from hostler.cli.declarations import Argument, Option
+from hostler.cli.errors import Interrupted
 from hostler.cli.nodes import tell_findings
 from hostler.cli.show import Column, clean, duration, maybe, paragraph, plural, say, say_json, table
 from hostler.model.errors import NotFound, UsageError
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-commands = typer.Typer()
-slurm = typer.Typer(help="Look at Slurm clusters before work goes there.", no_args_is_help=True)
-commands.add_typer(slurm, name="slurm")
 
 SMOKE_COLUMNS = (
     Column("PARTITION", yields=True),
@@ -37,16 +34,15 @@ SMOKE_COLUMNS = (
     Column("SAYS", yields=True),
 )
 
-FleetFile = Annotated[Path, typer.Argument(metavar="FLEET", help="The fleet file.")]
+FleetFile = Annotated[Path, Argument(metavar="FLEET", help="The fleet file.")]
 Only = Annotated[
-    list[str] | None, typer.Option("--node", metavar="NODE", help="Only this partition, by its name in the file.")
+    list[str] | None, Option("--node", metavar="NODE", help="Only this partition, by its name in the file.")
 ]
 Wait = Annotated[
-    float, typer.Option("--wait", min=1.0, max=86400.0, metavar="SECONDS", help="How long a job may be in the queue.")
+    float, Option("--wait", min=1.0, max=86400.0, metavar="SECONDS", help="How long a job may be in the queue.")
 ]
 
 
-@slurm.command()
 def check(
     fleet: FleetFile = Path("fleet.yaml"),
     node: Only = None,
@@ -61,7 +57,6 @@ def check(
 
     Exit status 1 where there is an error.
 
-    \b
     Example:
       hostler slurm check fleet.yaml
       hostler slurm check fleet.yaml --node gpu-train --wait 600
@@ -77,13 +72,12 @@ def check(
     return int(any(each.health == "error" for each in found))
 
 
-@slurm.command()
 def smoke(
     fleet: FleetFile = Path("fleet.yaml"),
     node: Only = None,
     wait: Wait = 60.0,
     at_a_time: Annotated[
-        int, typer.Option("--at-a-time", min=1, max=1000, metavar="N", help="So many jobs at the same time.")
+        int, Option("--at-a-time", min=1, max=1000, metavar="N", help="So many jobs at the same time.")
     ] = 8,
     as_json: Json = False,
 ) -> int:
@@ -94,7 +88,6 @@ def smoke(
 
     Exit status 1 where one has failed or did not begin.
 
-    \b
     Example:
       hostler slurm smoke fleet.yaml
       hostler slurm smoke fleet.yaml --node cpu-eval --wait 300
@@ -145,7 +138,7 @@ def _interruptible(work: Callable[[list[str]], Coroutine[Any, Any, T]]) -> T:
     try:
         return interruptible(work(left))
     except CancelledError as error:
-        raise typer.Abort from error
+        raise Interrupted from error
     finally:
         if left:
             named = clean(" ".join(left))

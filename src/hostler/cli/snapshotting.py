@@ -8,10 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
+from hostler.cli.questions import confirmed
 from hostler.cli.show import clean
-from hostler.client.downloads import IGNORED
 from hostler.client.snapshots import LARGE_BYTES, SentFolder
 from hostler.model.errors import UsageError
 from hostler.model.units import file_size
@@ -67,7 +65,7 @@ def _confirm(snapshot: FolderSnapshot, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise UsageError(f"{what}; more than {file_size(LARGE_BYTES)} needs --yes. {fix}")
     _print_left_out(snapshot)
-    if not typer.confirm(f"{what}. Send them?", err=True):
+    if not confirmed(f"{what}. Send them?"):
         raise UsageError(f"nothing was sent or submitted. {fix}")
 
 
@@ -99,6 +97,8 @@ def _is_of_a_fetch(folder: Path, reason: str) -> bool:
     """Whether a file that names what is left out was written by a fetch."""
     if not reason.endswith("/.gitignore"):
         return False
+    from hostler.client.downloads import IGNORED
+
     try:
         return (folder / reason).read_text(errors="replace").startswith(IGNORED)
     except OSError:

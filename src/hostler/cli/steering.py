@@ -6,9 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from hostler.cli.common import Json, StateDir, client
+from hostler.cli.declarations import Argument
 from hostler.cli.show import (
     UNKNOWN,
     Column,
@@ -26,7 +25,6 @@ from hostler.cli.show import (
 if TYPE_CHECKING:
     from hostler.client import View
 
-commands = typer.Typer()
 
 HOUR_S = 3600.0
 CONFIGS_SHOWN = 12
@@ -73,16 +71,14 @@ BAN_COLUMNS = (
 )
 
 
-@commands.command()
-def quota(as_json: Json = False, state_dir: StateDir = None) -> None:
+def shares(as_json: Json = False, state_dir: StateDir = None) -> None:
     """Show shares of device time: target against achieved, by tier, quota and config, and by kind of work.
 
     HOURS are device-hours; older ones count less, those of three days ago half. POINTS is how much of the time was had
     too much (+) or too little (-), NOW the devices held.
 
-    \b
     Example:
-      hostler quota
+      hostler account shares
     """
     told = client(state_dir).quotas()
     if as_json:
@@ -91,10 +87,9 @@ def quota(as_json: Json = False, state_dir: StateDir = None) -> None:
     say(_quota_lines(told))
 
 
-@commands.command()
-def history(
+def durations(
     family: Annotated[
-        str | None, typer.Argument(metavar="[PART]", help="Only families, kinds or models with this in their name.")
+        str | None, Argument(metavar="[PART]", help="Only families, kinds or models with this in their name.")
     ] = None,
     as_json: Json = False,
     state_dir: StateDir = None,
@@ -104,10 +99,9 @@ def history(
     One in two jobs of a family takes less than P50, nine in ten less than P90. BASIS tells whether that was measured on
     the model, scaled from others, or blended of both.
 
-    \b
     Example:
-      hostler history
-      hostler history hex8
+      hostler account durations
+      hostler account durations hex8
     """
     told = client(state_dir).durations()
     if family is not None:
@@ -118,16 +112,14 @@ def history(
     say(_history_lines(told))
 
 
-@commands.command()
 def costs(as_json: Json = False, state_dir: StateDir = None) -> None:
     """Show device time and money used up, by kind of work, and by config or sweep with the price of what was made.
 
     In the currency of the fleet file. UNPRICED is the part of the time whose price is not known; where there is some,
     what one game or sample costs is not known either. What runs now counts when it is over.
 
-    \b
     Example:
-      hostler costs --json | jq '.rows[] | {work, of, cost}'
+      hostler account costs --json | jq '.rows[] | {work, of, cost}'
     """
     told = client(state_dir).costs()
     if as_json:
@@ -136,16 +128,14 @@ def costs(as_json: Json = False, state_dir: StateDir = None) -> None:
     say(_cost_lines(told))
 
 
-@commands.command()
-def bans(as_json: Json = False, state_dir: StateDir = None) -> None:
+def list_holds(as_json: Json = False, state_dir: StateDir = None) -> None:
     """List everything that is held back or put first for a while: by whom, why, until when.
 
     Quarantines, devices that have not proved themselves, devices that jobs keep away from or are barred from, stages
     that rest, pressures that hold work back, devices kept for a job, configs that go first because they starve.
 
-    \b
     Example:
-      hostler bans
+      hostler hold list
     """
     told = client(state_dir).bans()
     if as_json:

@@ -1,4 +1,4 @@
-"""`hostler store`: where the journal is, and taking it to another database."""
+"""`hostler journal`: where the journal is, and taking it to another database."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from hostler import __version__
 from hostler.cli.common import Json, OwnStateDir, directory
+from hostler.cli.declarations import Option
 from hostler.cli.show import Column, plural, quantity, say, say_json, table
 
 if TYPE_CHECKING:
@@ -17,21 +16,16 @@ if TYPE_CHECKING:
     from hostler.store.leading import Leader
     from hostler.store.moving import Moved
 
-commands = typer.Typer()
-store = typer.Typer()
-commands.add_typer(store, name="store", help="Show where the journal is; take it to another database.")
 
 SQLITE = "sqlite"
 TABLES = (Column("TABLE"), Column("ROWS", right=True), Column("SHA-256", yields=True))
 
 
-@store.command()
 def show(as_json: Json = False, state_dir: OwnStateDir = None) -> None:
     """Show which database has the journal, its newest entry, what is packed of it, and who leads.
 
-    \b
     Example:
-      hostler store show
+      hostler journal show
     """
     from hostler.runtime.statedir import StateDir as Directory
     from hostler.store import named, read_journal
@@ -91,9 +85,8 @@ def _led(leader: Leader) -> str:
     return f"controller {leader.epoch} began last ({leader.holder}{f', {leader.url}' if leader.url else ''})"
 
 
-@store.command()
 def migrate(
-    to: Annotated[str, typer.Option("--to", metavar="ADDRESS", help="postgresql+psycopg://USER@HOST/NAME, or sqlite.")],
+    to: Annotated[str, Option("--to", metavar="ADDRESS", help="postgresql+psycopg://USER@HOST/NAME, or sqlite.")],
     as_json: Json = False,
     state_dir: OwnStateDir = None,
 ) -> None:
@@ -101,10 +94,9 @@ def migrate(
 
     No controller may run meanwhile: one that does is fenced and ends. What was there stays, set aside.
 
-    \b
     Example:
-      hostler store migrate --to postgresql+psycopg://hostler@db/hostler?sslmode=verify-full
-      hostler store migrate --to sqlite
+      hostler journal migrate --to postgresql+psycopg://hostler@db/hostler?sslmode=verify-full
+      hostler journal migrate --to sqlite
     """
     from hostler.runtime.moving import take
     from hostler.runtime.statedir import StateDir as Directory

@@ -8,12 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from hostler.cli.common import Json, StateDir, client
 from hostler.cli.constraints import ExcludeGpuModel, ExcludeNode, GpuModel, Label, Node, Provider, constraints
+from hostler.cli.declarations import Argument, Option, Typed
 from hostler.cli.environment import variables
-from hostler.cli.git_source import checkout
 from hostler.cli.submission import Group, followed, submit_group, submit_specs, waited
 from hostler.cli.words import assignments, whole
 from hostler.client.grids import (
@@ -33,53 +31,50 @@ from hostler.model.errors import UsageError
 if TYPE_CHECKING:
     pass
 
-commands = typer.Typer()
 
 GROUP_OPTIONS = ("grid", "array", "each_line", "repeat")
 """Parameters of `submit` that make a group of one command."""
 STDIN = "-"
 
-Key = Annotated[str | None, typer.Option(help="Idempotency key: submitting it again is the same job.")]
+Key = Annotated[str | None, Option(help="Idempotency key: submitting it again is the same job.")]
 After = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="JOB",
         help="Job (id, key, unique name) or group that must be done first; repeat for several.",
     ),
 ]
-Priority = Annotated[int, typer.Option(help="Higher goes first.")]
+Priority = Annotated[int, Option(help="Higher goes first.")]
 Cwd = Annotated[
     Path,
-    typer.Option(
+    Option(
         metavar="DIR",
         help="The folder whose files it gets, as they are now; by default this one.",
-        show_default=False,
     ),
 ]
 Env = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME[=VALUE]", help="Environment variable; alone, with its value here; repeat for several."),
+    Option(metavar="NAME[=VALUE]", help="Environment variable; alone, with its value here; repeat for several."),
 ]
 EnvFile = Annotated[
     list[Path] | None,
-    typer.Option(metavar="FILE", help="File of environment variables, a line each; --env counts for more."),
+    Option(metavar="FILE", help="File of environment variables, a line each; --env counts for more."),
 ]
 PythonEnv = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="FILE|none",
         help="File of --cwd that states its Python environment, which is built on its node; none: nothing is built. By "
         "default uv.lock, pyproject.toml, requirements.txt or environment.yml, on other machines.",
-        show_default=False,
     ),
 ]
 Files = Annotated[
     list[str] | None,
-    typer.Option("--file", metavar="PATTERN", help="Of --cwd, only these files; repeat for several."),
+    Option("--file", metavar="PATTERN", help="Of --cwd, only these files; repeat for several."),
 ]
 Outputs = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--output",
         metavar="PATTERN",
         help="A file it leaves, which is fetched; repeat for several. By default all new and changed files.",
@@ -87,79 +82,78 @@ Outputs = Annotated[
 ]
 Device = Annotated[
     Literal["any", "cpu", "gpu"] | None,
-    typer.Option(help="The kind of device it needs; by default a script waits for a GPU if the fleet has one."),
+    Option(help="The kind of device it needs; by default a script waits for a GPU if the fleet has one."),
 ]
-VramGb = Annotated[float, typer.Option(min=0, help="GPU memory it needs, in GB.")]
-MemoryGb = Annotated[float | None, typer.Option(help="Most memory of its processes together, in GiB.")]
+VramGb = Annotated[float, Option(min=0, help="GPU memory it needs, in GB.")]
+MemoryGb = Annotated[float | None, Option(help="Most memory of its processes together, in GiB.")]
 MaxAttempts = Annotated[
     list[str] | None,
-    typer.Option(metavar="CLASS=N", help="Attempts that may end so (exit=3, timeout=2, ...); repeat for several."),
+    Option(metavar="CLASS=N", help="Attempts that may end so (exit=3, timeout=2, ...); repeat for several."),
 ]
 Gpus = Annotated[
     int | None,
-    typer.Option(min=1, max=64, help="GPUs of one node that it takes at once (--device cpu: CPU slots)."),
+    Option(min=1, max=64, help="GPUs of one node that it takes at once (--device cpu: CPU slots)."),
 ]
-Cpus = Annotated[float, typer.Option(min=0, help="Host cores it keeps busy.")]
-Shards = Annotated[bool, typer.Option("--shards", help="--vram-gb may be spread over several GPUs of a node.")]
-Shared = Annotated[bool, typer.Option("--shared", help="Others may run on its GPU, as far as the memory of all fits.")]
+Cpus = Annotated[float, Option(min=0, help="Host cores it keeps busy.")]
+Shards = Annotated[bool, Option("--shards", help="--vram-gb may be spread over several GPUs of a node.")]
+Shared = Annotated[bool, Option("--shared", help="Others may run on its GPU, as far as the memory of all fits.")]
 Tiers = Annotated[
     list[int] | None,
-    typer.Option("--tier", min=1, max=3, help="Tier of nodes it may run on; repeat for several, best first."),
+    Option("--tier", min=1, max=3, help="Tier of nodes it may run on; repeat for several, best first."),
 ]
 Work = Annotated[
     Literal["script", "selfplay", "training", "evaluation", "export", "rl"],
-    typer.Option(help="The kind of work whose shares and preferences it goes by."),
+    Option(help="The kind of work whose shares and preferences it goes by."),
 ]
-Config = Annotated[str | None, typer.Option(metavar="NAME", help="The training config it works for.")]
+Config = Annotated[str | None, Option(metavar="NAME", help="The training config it works for.")]
 ExpectedS = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="[MODEL=]S", help="How long it will take, in seconds, on any device or on a model; repeat for several."
     ),
 ]
 Checkpoints = Annotated[
     bool,
-    typer.Option("--checkpoints", help="It may be stopped and started anew: it saves its work outside of its folder."),
+    Option("--checkpoints", help="It may be stopped and started anew: it saves its work outside of its folder."),
 ]
 Grid = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         metavar="NAME=V1,V2",
         help="A job for each value, which takes the place of {NAME}; several make each combination. \\, is a comma.",
     ),
 ]
 Array = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="RANGE[%N]",
         help="A job for each index, as 0-99, 0-15:4 or 1,3,5-7, in {index} and $HOSTLER_INDEX; %N: N at once.",
     ),
 ]
 EachLine = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="A job for each line of a file, or of standard input (-), in {line}."),
+    Option(metavar="FILE", help="A job for each line of a file, or of standard input (-), in {line}."),
 ]
 Repeat = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, help="Each job N times, from 0 on, in {repeat} and $HOSTLER_REPEAT."),
+    Option(metavar="N", min=1, help="Each job N times, from 0 on, in {repeat} and $HOSTLER_REPEAT."),
 ]
 MaxRunning = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Run at most N jobs of the group at once, over all nodes.")
+    int | None, Option(metavar="N", min=1, help="Run at most N jobs of the group at once, over all nodes.")
 ]
 MaxFailures = Annotated[
-    int | None, typer.Option(metavar="N", min=0, help="Cancel the rest of the group when more than N jobs failed.")
+    int | None, Option(metavar="N", min=0, help="Cancel the rest of the group when more than N jobs failed.")
 ]
 
 
-@commands.command(context_settings={"allow_interspersed_args": False})
 def submit(
-    context: typer.Context,
+    typed: Typed,
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="CMD", help="A program and its arguments, for no shell."),
+        Argument(metavar="CMD", help="A program and its arguments, for no shell.", verbatim=True),
     ] = None,
     jobs_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Submit the jobs of a YAML or JSON file; all of them or none.")
+        Path | None, Option(metavar="FILE", help="Submit the jobs of a YAML or JSON file; all of them or none.")
     ] = None,
     grid: Grid = None,
     array: Array = None,
@@ -167,25 +161,25 @@ def submit(
     repeat: Repeat = None,
     max_running: MaxRunning = None,
     max_failures: MaxFailures = None,
-    name: Annotated[str | None, typer.Option(help="What people call it; by default the command.")] = None,
+    name: Annotated[str | None, Option(help="What people call it; by default the command.")] = None,
     key: Key = None,
     after: After = None,
     priority: Priority = 0,
     cwd: Cwd = Path(),
-    own_dir: Annotated[bool, typer.Option("--own-dir", help="Send no files; start in an empty folder.")] = False,
+    own_dir: Annotated[bool, Option("--own-dir", help="Send no files; start in an empty folder.")] = False,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="Run in --cwd itself, on nodes that share its file system.")
+        bool, Option("--in-place", help="Run in --cwd itself, on nodes that share its file system.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Send more than 1 GB of files without a question.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Send more than 1 GB of files without a question.")] = False,
     git: Annotated[
-        str | None, typer.Option(metavar="URL@REV", help="Send the files of a git revision instead of a folder.")
+        str | None, Option(metavar="URL@REV", help="Send the files of a git revision instead of a folder.")
     ] = None,
     files: Files = None,
     outputs: Outputs = None,
     env: Env = None,
     env_file: EnvFile = None,
     python_env: PythonEnv = None,
-    walltime_s: Annotated[float | None, typer.Option(help="Longest time an attempt may take, in seconds.")] = None,
+    walltime_s: Annotated[float | None, Option(help="Longest time an attempt may take, in seconds.")] = None,
     device: Device = None,
     node: Node = None,
     exclude_node: ExcludeNode = None,
@@ -206,16 +200,16 @@ def submit(
     checkpoints: Checkpoints = False,
     max_attempts: MaxAttempts = None,
     require_result: Annotated[
-        bool, typer.Option("--require-result", help="Fail if it leaves no JSON in $HOSTLER_RESULT.")
+        bool, Option("--require-result", help="Fail if it leaves no JSON in $HOSTLER_RESULT.")
     ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Then wait for the jobs, with their exit status, as `hostler wait` does.")
+        bool, Option("--wait", help="Then wait for the jobs, with their exit status, as `hostler wait` does.")
     ] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Then print the output of the job, as `hostler logs -f` does.")
+        bool, Option("--follow", help="Then print the output of the job, as `hostler logs -f` does.")
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Submit nothing if there would be a note on one of the jobs.")
+        bool, Option("--strict", help="Submit nothing if there would be a note on one of the jobs.")
     ] = False,
     as_json: Json = False,
     state_dir: StateDir = None,
@@ -229,7 +223,6 @@ def submit(
     A note is printed to standard error for jobs that no device can take as the fleet is now, and for a program or a
     script that is missing here.
 
-    \b
     Example:
       hostler submit -- python train.py --epochs 3
       hostler submit --name train --wait -- python train.py && hostler fetch train
@@ -244,14 +237,16 @@ def submit(
         raise UsageError("--follow waits for the end, too; leave out --wait")
     if as_json and (wait or follow):
         raise UsageError("--json prints one document, the ids; leave out --wait and --follow, or --json")
-    _expect_group(context.params)
+    _expect_group(typed.values)
     if jobs_file is not None:
         limits = {"max_running", "max_failures"}
-        _refuse_others(context, {"jobs_file", "yes", "wait", "strict", "as_json", "state_dir"} | limits)
+        _refuse_others(typed, {"jobs_file", "yes", "wait", "strict", "as_json", "state_dir", "server"} | limits)
     with ExitStack() as stack:
-        asked = dict(context.params)
+        asked = dict(typed.values)
         if git is not None:
             _expect_git(asked)
+            from hostler.cli.git_source import checkout
+
             folder = stack.enter_context(checkout(git))
             # All that its owner has put into the repository is sent, ignored or not.
             asked |= {"cwd": folder / cwd, "files": files or ("**",)}
@@ -433,13 +428,11 @@ def _seconds(text: str) -> float:
         raise UsageError(f"--expected-s {text!r} is no number of seconds") from error
 
 
-def _refuse_others(context: typer.Context, allowed: set[str]) -> None:
+def _refuse_others(typed: Typed, allowed: set[str]) -> None:
     """Options that say something of one command say nothing of a file."""
-    for name in context.params.keys() - allowed:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            option = "--" + name.replace("_", "-")
-            raise UsageError(f"{option} does not go with --jobs-file; write it into the file, for each job")
+    for name in sorted(typed.names - allowed):
+        option = "--" + name.replace("_", "-")
+        raise UsageError(f"{option} does not go with --jobs-file; write it into the file, for each job")
 
 
 def _from_file(path: Path) -> list[Any]:

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from hostler.cli import sieving
 from hostler.cli.common import JobName, Json, StateDir, client
 from hostler.cli.constraints import ExcludeGpuModel, ExcludeNode, GpuModel, Label, Node, Provider, constraints
+from hostler.cli.declarations import Argument, Option
 from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
 from hostler.cli.show import Column, age, compact, duration, maybe, percent, say, say_json, table
 from hostler.cli.submission import submit_specs
@@ -24,19 +23,15 @@ from hostler.model.errors import UsageError
 if TYPE_CHECKING:
     from hostler.client import View
 
-commands = typer.Typer()
-ledger = typer.Typer()
-commands.add_typer(ledger, name="ledger", help="Show or verify which intervals of a sweep are done.")
 
 SweepDevice = Annotated[
-    Literal["any", "cpu", "gpu"] | None, typer.Option(help="The kind of device it needs; by default any.")
+    Literal["any", "cpu", "gpu"] | None, Option(help="The kind of device it needs; by default any.")
 ]
 SweepCwd = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         metavar="DIR",
         help="With --worker: the folder whose files it gets, as they are now; by default this one.",
-        show_default=False,
     ),
 ]
 MORE = 20
@@ -51,53 +46,52 @@ CHUNK_COLUMNS = (
 HIT_COLUMNS = (Column("AT", right=True), Column("DATA", yields=True))
 
 
-@commands.command(context_settings={"allow_extra_args": True})
-def sweep(
-    context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it; its key, too, without --key.")],
+def submit(
+    name: Annotated[str, Argument(metavar="NAME", help="What people call it; its key, too, without --key.")],
+    extra: Annotated[list[str] | None, Argument(metavar="[WORD]", help="Nothing more: a grid is for `submit`.")] = None,
     range_: Annotated[
-        str | None, typer.Option("--range", metavar="START:STOP", help="Half-open; exact, as 0:2**32 or 0x10:1e9.")
+        str | None, Option("--range", metavar="START:STOP", help="Half-open; exact, as 0:2**32 or 0x10:1e9.")
     ] = None,
-    program: Annotated[str | None, typer.Option(metavar="NAME", help="An installed program, such as sieve.")] = None,
+    program: Annotated[str | None, Option(metavar="NAME", help="An installed program, such as sieve.")] = None,
     worker: Annotated[
         str | None,
-        typer.Option(metavar="CMD", help="A command that speaks the worker protocol; quoted words, read by no shell."),
+        Option(metavar="CMD", help="A command that speaks the worker protocol; quoted words, read by no shell."),
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A parameter; JSON, or else a text; repeat for several."),
+        Option(metavar="NAME=VALUE", help="A parameter; JSON, or else a text; repeat for several."),
     ] = None,
     params: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Parameters from a YAML or JSON file; --param wins.")
+        Path | None, Option(metavar="FILE", help="Parameters from a YAML or JSON file; --param wins.")
     ] = None,
     data: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Recorded draws whose seed the sieve is to find; repeat for several."),
+        Option(metavar="FILE", help="Recorded draws whose seed the sieve is to find; repeat for several."),
     ] = None,
     generator: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With --data: what made the draws, such as php8, java, v8.")
+        str | None, Option(metavar="NAME", help="With --data: what made the draws, such as php8, java, v8.")
     ] = None,
     calls: Annotated[
-        str | None, typer.Option(metavar="CALLS", help="With --data: by which calls, such as 'mt_rand(1,100)'.")
+        str | None, Option(metavar="CALLS", help="With --data: by which calls, such as 'mt_rand(1,100)'.")
     ] = None,
     all_generators: Annotated[
-        bool, typer.Option("--all-generators", help="With --data: search for every generator, by its usual calls.")
+        bool, Option("--all-generators", help="With --data: search for every generator, by its usual calls.")
     ] = False,
     values: Annotated[
         str | None,
-        typer.Option(metavar="LOW:HIGH", help="With --all-generators: which integers draws can be, both included."),
+        Option(metavar="LOW:HIGH", help="With --all-generators: which integers draws can be, both included."),
     ] = None,
     budget_s: Annotated[
         float,
-        typer.Option(help="With --all-generators: leave out what takes more CPU-seconds of one core than that."),
+        Option(help="With --all-generators: leave out what takes more CPU-seconds of one core than that."),
     ] = 3600.0,
     part: Annotated[
-        str | None, typer.Option("--share", metavar="I/N", help="Only the I-th of N equal parts of the range.")
+        str | None, Option("--share", metavar="I/N", help="Only the I-th of N equal parts of the range.")
     ] = None,
     control: Annotated[
-        bool, typer.Option("--control/--no-control", help="With --data: search shuffled draws as well.")
+        bool, Option("--control/--no-control", help="With --data: search shuffled draws as well.")
     ] = True,
-    wait: Annotated[bool, typer.Option("--wait", help="With --data: wait, and print who survived.")] = False,
+    wait: Annotated[bool, Option("--wait", help="With --data: wait, and print who survived.")] = False,
     key: Key = None,
     after: After = None,
     priority: Priority = 0,
@@ -111,17 +105,17 @@ def sweep(
     vram_gb: VramGb = 0.0,
     max_attempts: MaxAttempts = None,
     target_s: Annotated[
-        float | None, typer.Option(help="How long a chunk should take, in seconds; by default what is good for it.")
+        float | None, Option(help="How long a chunk should take, in seconds; by default what is good for it.")
     ] = None,
     chance: Annotated[
-        float | None, typer.Option(help="With --worker: the probability that an item is a hit by chance.")
+        float | None, Option(help="With --worker: the probability that an item is a hit by chance.")
     ] = None,
     cwd: SweepCwd = None,
     own_dir: Annotated[
-        bool, typer.Option("--own-dir", help="With --worker: send no files; start in an empty folder.")
+        bool, Option("--own-dir", help="With --worker: send no files; start in an empty folder.")
     ] = False,
     files: Files = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Send more than 1 GB of files without a question.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Send more than 1 GB of files without a question.")] = False,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -129,14 +123,13 @@ def sweep(
 
     A --worker runs with the files of the folder as they are now: a later edit changes nothing.
 
-    \b
     Example:
-      hostler sweep tokens --range 0:2**32 --program sieve --params examples/draws/php.json
-      hostler sweep sieve --data draws.csv --generator php8 --calls 'mt_rand(1,100)' --wait
-      hostler sweep sieve --data draws.csv --all-generators --values 1:100 --wait
-      hostler sweep primes --range 0:1e9 --worker "python3 primes.py --fast" --param base=7
+      hostler sweep submit tokens --range 0:2**32 --program sieve --params examples/draws/php.json
+      hostler sweep submit sieve --data draws.csv --generator php8 --calls 'mt_rand(1,100)' --wait
+      hostler sweep submit sieve --data draws.csv --all-generators --values 1:100 --wait
+      hostler sweep submit primes --range 0:1e9 --worker "python3 primes.py --fast" --param base=7
     """
-    _expect_name([name, *context.args], is_search=range_ is not None or bool(data))
+    _expect_name([name, *(extra or ())], is_search=range_ is not None or bool(data))
     given, bounds = _params(params, param), None if range_ is None else interval("--range", range_)
     asked = {
         "name": name,
@@ -178,14 +171,46 @@ def sweep(
     submit_specs([spec], as_json, state_dir, yes=yes)
 
 
-@commands.command()
+def suggest(words: Sequence[str]) -> None:
+    """Raise `UsageError` for `hostler sweep lr=0.1,0.03` and `hostler sweep NAME --range ...`: with what was meant."""
+    if names_in(words):
+        _expect_name(words, is_search=False)
+    if any(word.startswith("--") for word in words):
+        raise UsageError(f"no such command: sweep {words[0]}; `hostler sweep submit {words[0]} ...` submits a search")
+
+
+def list_sweeps(as_json: Json = False, state_dir: StateDir = None) -> None:
+    """List all sweeps, in order of submission: how much of each is done, and how many hits there are.
+
+    Example:
+      hostler sweep list
+    """
+    found = list(client(state_dir).sweeps())
+    if as_json:
+        say_json(found)
+    else:
+        say(table(SWEEP_COLUMNS, map(sweep_row, found)) if found else ["no sweeps"])
+
+
+def show(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
+    """Show one sweep in numbers. `hostler sweep ledger` has its intervals, `hostler job show` its events.
+
+    Example:
+      hostler sweep show j3
+    """
+    found = client(state_dir).sweep(name)
+    if as_json:
+        say_json(found)
+    else:
+        say(table(SWEEP_COLUMNS, [sweep_row(found)]))
+
+
 def hits(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
     """List the accepted hits of a sweep, in order of acceptance.
 
-    \b
     Example:
-      hostler hits j3
-      hostler hits tokens --json | jq '.[].at'
+      hostler sweep hits j3
+      hostler sweep hits tokens --json | jq '.[].at'
     """
     found = client(state_dir).hits(name)
     if as_json:
@@ -194,13 +219,11 @@ def hits(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> No
     say(table(HIT_COLUMNS, [(hit["at"], compact(hit["data"])) for hit in found]))
 
 
-@ledger.command()
-def show(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
+def ledger(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
     """Show which intervals of a sweep are done, leased and free.
 
-    \b
     Example:
-      hostler ledger show j3
+      hostler sweep ledger j3
     """
     view = client(state_dir).ledger(name)
     if as_json:
@@ -215,15 +238,13 @@ def show(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> No
         say(table(CHUNK_COLUMNS, [_chunk_row(chunk, now) for chunk in view["leased"]]))
 
 
-@ledger.command()
 def verify(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> int:
     """Fold a sweep's ledger again from the journal alone.
 
     The exit status is 1 if it contradicts itself; a sweep that is not complete yet is none.
 
-    \b
     Example:
-      hostler ledger verify j3 && echo sound
+      hostler sweep verify j3 && echo sound
     """
     proof = client(state_dir).proof(name)
     if as_json:

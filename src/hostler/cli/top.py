@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from hostler.cli.common import Json, StateDir, client
+from hostler.cli.declarations import Argument, Option
 from hostler.cli.show import say_json, terminal_width
 from hostler.model.errors import NotFound
 
 if TYPE_CHECKING:
     from hostler.client import View
 
-commands = typer.Typer()
 
 UNKNOWN = "–"
 
 
-@commands.command()
 def top(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NODE]...", help="Nodes; by default all.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew until interrupted.")] = False,
-    every: Annotated[float, typer.Option(min=1.0, help="With --watch: seconds between two looks.")] = 5.0,
+    names: Annotated[list[str] | None, Argument(metavar="[NODE]...", help="Nodes; by default all.")] = None,
+    watch: Annotated[bool, Option("--watch", "-w", help="Show it anew until interrupted.")] = False,
+    every: Annotated[float, Option(min=1.0, help="With --watch: seconds between two looks.")] = 5.0,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -31,7 +28,6 @@ def top(
 
     What is not known is `–`. With `--watch`, something that happens is shown within a second.
 
-    \b
     Example:
       hostler top rig-1 rig-2
       hostler top --watch
@@ -53,4 +49,4 @@ def top(
 def _refuse_unknown(names: Sequence[str], nodes: Sequence[View]) -> None:
     missing = [name for name in names if name not in {node["name"] for node in nodes}]
     if missing:
-        raise NotFound(f"there is no node {missing[0]!r} in the fleet; `hostler nodes` lists them")
+        raise NotFound(f"there is no node {missing[0]!r} in the fleet; `hostler node list` lists them")

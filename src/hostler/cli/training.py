@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from hostler.cli.common import ConfigName, Json, StateDir, client, complete_config
 from hostler.cli.curve import Point, curve
+from hostler.cli.declarations import Argument, Option
 from hostler.cli.pages import report_extra, write_page
 from hostler.cli.show import (
     UNKNOWN,
@@ -21,7 +20,6 @@ from hostler.cli.show import (
     quantity,
     say,
     say_json,
-    shortened,
     table,
     terminal_width,
     wrapped,
@@ -31,9 +29,6 @@ from hostler.model.errors import UsageError
 if TYPE_CHECKING:
     from hostler.client import Client, View
 
-commands = typer.Typer()
-train = typer.Typer()
-commands.add_typer(train, name="train", help="Show where the self-improvement loops stand, and how they came there.")
 
 NONE = "no training configs; a fleet file asks for them under `configs:`"
 LEAST_CURVE = 40
@@ -59,16 +54,14 @@ HISTORY_COLUMNS = (
 )
 
 
-@train.command()
-def status(as_json: Json = False, state_dir: StateDir = None) -> None:
+def list_configs(as_json: Json = False, state_dir: StateDir = None) -> None:
     """Show the training configs in numbers.
 
     ELO is the current model's rating with half its 95 % interval, ELO/DAY the slope of that over time. DATA is the age
     of the newest dataset.
 
-    \b
     Example:
-      hostler train status
+      hostler train list
     """
     configs = client(state_dir).configs()
     if as_json:
@@ -80,14 +73,12 @@ def status(as_json: Json = False, state_dir: StateDir = None) -> None:
         say(_remarks(config, now))
 
 
-@train.command()
 def history(config: ConfigName, as_json: Json = False, state_dir: StateDir = None) -> None:
     """Draw the rating of a config's models over time, and list the models.
 
     A dot is the current model's rating as it was known then, the line through it the 95 % interval, an arrow below the
     picture a promotion. Losses are on games held out, before and after the training.
 
-    \b
     Example:
       hostler train history hex8_2p
     """
@@ -103,13 +94,12 @@ def history(config: ConfigName, as_json: Json = False, state_dir: StateDir = Non
     say(_remarks(told["config"], time.time()))
 
 
-@train.command()
 def report(
     configs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="CONFIG", help="Training configs; all.", autocompletion=complete_config),
+        Argument(metavar="CONFIG", help="Training configs; all.", complete=complete_config),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write.")] = Path(
+    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="The page to write.")] = Path(
         "hostler-report.html"
     ),
     as_json: Json = False,
@@ -119,7 +109,6 @@ def report(
 
     It needs the extra `report`: pip install 'hostler[report]'.
 
-    \b
     Example:
       hostler train report
       hostler train report hex8_2p -o hex8.html
@@ -207,12 +196,12 @@ def _remarks(config: View, now: float) -> Iterator[str]:
 
 def _heading(config: View) -> Iterator[str]:
     rating, current = config["rating"], config["current"]
-    name = shortened(clean(config["name"]), terminal_width())
+    name = clean(config["name"])
     if current is None:
-        yield f"{name}: no model yet"
+        yield from wrapped("", f"{name}: no model yet")
         return
     known = "not rated yet" if rating is None else f"Elo {_interval(rating)} from {rating['games']} games"
-    yield f"{name}: model {config['generation']} ({clean(current[:SHORT_SHA])}), {known}"
+    yield from wrapped("", f"{name}: model {config['generation']} ({clean(current[:SHORT_SHA])}), {known}")
     velocity = config["velocity"]
     if velocity is not None:
         yield f"{velocity['per_day']:+.0f} Elo/day, 95 % in [{velocity['low']:+.0f}, {velocity['high']:+.0f}]"

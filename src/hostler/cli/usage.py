@@ -8,16 +8,14 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from hostler.cli.common import Json, StateDir, client
+from hostler.cli.declarations import Option
 from hostler.cli.show import UNKNOWN, Column, quantity, say, say_json, share, table
 from hostler.model.errors import UsageError
 
 if TYPE_CHECKING:
     from hostler.client import View
 
-commands = typer.Typer()
 
 Per = Literal["hour", "day", "week", "month"]
 
@@ -36,23 +34,22 @@ NUMBERS = (
 )
 
 
-@commands.command()
 def usage(
-    per: Annotated[Per, typer.Option("--per", help="What hours are summed up to.")] = "day",
+    per: Annotated[Per, Option("--per", help="What hours are summed up to.")] = "day",
     by: Annotated[
         list[str] | None,
-        typer.Option("--by", metavar="|".join(BY), help="What is told apart; again for more. By default nothing is."),
+        Option("--by", metavar="|".join(BY), help="What is told apart; again for more. By default nothing is."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="36h, 30d, 8w ago, or a date: 2026-01-31.")
+        str | None, Option("--since", metavar="TIME", help="36h, 30d, 8w ago, or a date: 2026-01-31.")
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--until", metavar="TIME", help="The same; by default now. That day is not part of it."),
+        Option("--until", metavar="TIME", help="The same; by default now. That day is not part of it."),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="NAME=VALUE", help="Only that: node=rig-1, work=training, work=idle."),
+        Option("--only", metavar="NAME=VALUE", help="Only that: node=rig-1, work=training, work=idle."),
     ] = None,
     as_json: Json = False,
     state_dir: StateDir = None,
@@ -64,11 +61,10 @@ def usage(
     it has no known price, there is a + behind it. DONE and FAILED are jobs, and chunks of sweeps. Times are UTC, weeks
     begin on Monday, and the present period is told as far as it has come.
 
-    \b
     Example:
-      hostler usage --by work --since 30d
-      hostler usage --per hour --by device --only node=rig-1
-      hostler usage --per month --by model --since 2026-01-01 --json
+      hostler account usage --by work --since 30d
+      hostler account usage --per hour --by device --only node=rig-1
+      hostler account usage --per month --by model --since 2026-01-01 --json
     """
     now = time.time()
     first, last = _time("--since", since, now), _time("--until", until, now)

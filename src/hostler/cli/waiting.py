@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
-
 from hostler.cli.common import StateDir, client
+from hostler.cli.declarations import Option
 from hostler.cli.groups import (
     JobsOrGroups,
     count,
@@ -31,7 +30,6 @@ from hostler.model.units import duration
 if TYPE_CHECKING:
     from hostler.client import Client, View
 
-commands = typer.Typer()
 
 T = TypeVar("T")
 
@@ -47,11 +45,10 @@ FAILED_LISTED = 5
 """Failed jobs of a group whose reasons are printed."""
 
 Timeout = Annotated[
-    float | None, typer.Option("--timeout", metavar="S", help="Give up after so many seconds, with exit status 124.")
+    float | None, Option("--timeout", metavar="S", help="Give up after so many seconds, with exit status 124.")
 ]
 
 
-@commands.command()
 def wait(names: JobsOrGroups, timeout_s: Timeout = None, state_dir: StateDir = None) -> int:
     """Wait until jobs or job groups have ended; print one line for each.
 
@@ -60,7 +57,6 @@ def wait(names: JobsOrGroups, timeout_s: Timeout = None, state_dir: StateDir = N
     the controller is restarted meanwhile, the command keeps waiting. Of a group that has failed jobs, the first five
     are printed with their reasons.
 
-    \b
     Example:
       hostler wait j17 && hostler fetch j17
       hostler wait train eval --timeout 3600

@@ -10,13 +10,13 @@ from typing import Any
 from hostler.model.errors import UsageError
 from hostler.settings.ranges import MAX_BITS, parse_integer
 
-_SCIENTIFIC = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?[eE]\+?([0-9]{1,6})")
+_SCIENTIFIC = r"([+-]?)([0-9]+)(?:\.([0-9]+))?[eE]\+?([0-9]{1,6})"
 
 
 def whole(option: str, word: str) -> int:
     """A whole number, exactly: `4294967296`, `4_294_967_296`, `2**32 - 1`, `0x10`, `1e9`, `4.3e9`."""
     try:
-        match = _SCIENTIFIC.fullmatch(word.strip())
+        match = re.fullmatch(_SCIENTIFIC, word.strip())
         return parse_integer(word) if match is None else _scientific(*match.groups(default=""))
     except ValueError as error:
         raise UsageError(f"{option} {word!r} {error}") from error

@@ -35,7 +35,7 @@ NAMES = 500
 """Names of one request at most."""
 TARGET_BYTES = 6000
 """Of a request's target at most: servers and proxies refuse longer ones, many of them from 8 kB on."""
-NEXT = re.compile(r'<([^>]*)>\s*;\s*rel="?next"?')
+NEXT = r'<([^>]*)>\s*;\s*rel="?next"?'
 
 Query: TypeAlias = Sequence[tuple[str, str]]
 
@@ -160,7 +160,7 @@ class Pages(NamedTuple, Generic[T]):
     def fetch(self) -> Answer[Page]:
         """The page that this leads to."""
         told = yield Ask("GET", _target(self.path, self.query))
-        found = NEXT.search(told.headers.get("link", ""))
+        found = re.search(NEXT, told.headers.get("link", ""))
         more = None if found is None else parse_qsl(urlsplit(found[1]).query, keep_blank_values=True)
         return Page(json.loads(told.body), None if more is None else Pages(self.path, more))
 

@@ -97,7 +97,9 @@ def nothing_left(detail: Any) -> HostlerError:
     """Why there are no files of a job, and what to do."""
     name, state = detail["job"]["id"], detail["job"]["state"]
     if detail["spec"]["payload"]["kind"] != "script":
-        return UsageError(f"{name} is no script: `hostler artifacts ls` lists what stages left, `hostler hits` hits")
+        return UsageError(
+            f"{name} is no script: `hostler artifact list` lists what stages left, `hostler sweep hits` hits"
+        )
     if state in ("failed", "cancelled"):
         return Conflict(
             f"{name} is {state}: only a job that is done leaves files; `hostler retry {name}` runs it again"

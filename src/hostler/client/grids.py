@@ -32,11 +32,11 @@ VARIABLES = {INDEX: "HOSTLER_INDEX", REPEAT: "HOSTLER_REPEAT"}
 PYTHON = "{python}"
 """As the first word of a command: the Python of the node, and no placeholder unless a parameter has this name."""
 
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BRACES = re.compile(r"\{\{(?P<text>[A-Za-z_][A-Za-z0-9_]*)\}\}|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
-_INDICES = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18})(?::([0-9]{1,18}))?)?")
-_COMMA = re.compile(r"(?<!\\),")
-_PLAIN_WORD = re.compile(r"[A-Za-z0-9_@%+=:,./-]*")
+_IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
+_BRACES = r"\{\{(?P<text>[A-Za-z_][A-Za-z0-9_]*)\}\}|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}"
+_INDICES = r"([0-9]{1,18})(?:-([0-9]{1,18})(?::([0-9]{1,18}))?)?"
+_COMMA = r"(?<!\\),"
+_PLAIN_WORD = r"[A-Za-z0-9_@%+=:,./-]*"
 
 
 class Axis(NamedTuple):
@@ -163,12 +163,12 @@ def combinations(axes: Sequence[Axis]) -> list[dict[str, str]]:
 
 def placeholders(text: str) -> list[str]:
     """The names of the placeholders of a text."""
-    return [match["name"] for match in _BRACES.finditer(text) if match["name"]]
+    return [match["name"] for match in re.finditer(_BRACES, text) if match["name"]]
 
 
 def substituted(text: str, parameters: Mapping[str, str]) -> str:
     """The text with values in place of its placeholders, which all name a parameter."""
-    return _BRACES.sub(lambda match: f"{{{match['text']}}}" if match["text"] else parameters[match["name"]], text)
+    return re.sub(_BRACES, lambda match: f"{{{match['text']}}}" if match["text"] else parameters[match["name"]], text)
 
 
 def jobs_of(template: Template, axes: Sequence[Axis], chosen: Sequence[dict[str, str]] | None = None) -> list[GroupJob]:
@@ -199,7 +199,7 @@ def names_in(words: Sequence[str]) -> list[str]:
     names = []
     for word in words:
         name, sign, _ = word.partition("=")
-        if not sign or not _IDENTIFIER.fullmatch(name):
+        if not sign or not re.fullmatch(_IDENTIFIER, name):
             break
         names.append(name)
     return names
@@ -220,11 +220,11 @@ def _grid_axis(word: str) -> Axis:
     where = f"--grid {word!r}"
     if not sign:
         raise UsageError(f"{where}: there are no values. Write NAME=V1,V2, as in lr=0.1,0.03")
-    if not _IDENTIFIER.fullmatch(name):
+    if not re.fullmatch(_IDENTIFIER, name):
         raise UsageError(f"{where}: {name!r} is not a name. Use letters, digits and _, with no digit first")
     if name in OPTION_OF:
         raise UsageError(f"{where}: {name} is the parameter of {OPTION_OF[name]}. Use another name")
-    values = [value.replace("\\,", ",") for value in _COMMA.split(text)]
+    values = [value.replace("\\,", ",") for value in re.split(_COMMA, text)]
     if "" in values:
         number = values.index("") + 1
         raise UsageError(f"{where}: value {number} of {name} is empty. Write NAME=V1,V2 with a value at each comma")
@@ -235,7 +235,7 @@ def _grid_axis(word: str) -> Axis:
 
 def _python_axis(name: object, values: object) -> Axis:
     where = f"grid[{name!r}]"
-    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+    if not isinstance(name, str) or not re.fullmatch(_IDENTIFIER, name):
         raise UsageError(
             f"grid: {name!r} is not the name of a parameter. Use letters, digits and _, with no digit first"
         )
@@ -264,7 +264,7 @@ def _value_text(where: str, value: object) -> str:
 
 def _indices(word: str, part: str) -> range:
     """The numbers of `5`, `0-99` or `0-15:4`."""
-    match = _INDICES.fullmatch(part)
+    match = re.fullmatch(_INDICES, part)
     if match is None:
         raise UsageError(
             f"--array {word!r}: {part!r} is neither an index nor a range. Write 0-99, 0-15:4 (each fourth) or 1,3,5-7"
@@ -378,4 +378,4 @@ def _expect_keys(jobs: Sequence[GroupJob]) -> None:
 
 def _typed(word: str) -> str:
     """A word as it is typed: placeholders are safe in a shell without quotes."""
-    return word if word and _PLAIN_WORD.fullmatch(_BRACES.sub("", word)) else shlex.quote(word)
+    return word if word and re.fullmatch(_PLAIN_WORD, re.sub(_BRACES, "", word)) else shlex.quote(word)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ SHOWN = 100
 """Characters of a name that a note repeats."""
 COMMANDS = {"script": "argv", "sweep": "worker"}
 """The field of a payload that holds its command, by kind."""
-INTERPRETER = re.compile(r"(?:python[\d.]*|pypy[\d.]*|bash|sh|dash|zsh|node|perl|Rscript|julia|ruby)")
+INTERPRETER = r"(?:python[\d.]*|pypy[\d.]*|bash|sh|dash|zsh|node|perl|Rscript|julia|ruby)"
 SUFFIXES = (".py", ".sh", ".bash", ".js", ".mjs", ".pl", ".R", ".r", ".jl", ".rb")
 """How the names of scripts end: the same as in `agent.procs`, which looks on the node."""
 
@@ -61,11 +60,17 @@ def _faults(argv: Sequence[str], folder: Path | None, *, here: bool) -> Iterator
     program = argv[0]
     if "/" in program and not os.path.isabs(program):
         yield from _fault_in(folder, program, "program")
-    elif here and "/" not in program and program != "{python}" and shutil.which(program) is None:
+    elif here and "/" not in program and program != "{python}" and not _is_in_path(program):
         yield f"there is no program {program[:SHOWN]!r} in the PATH here; {_remedy(program, folder)}"
-    is_script = INTERPRETER.fullmatch(program.rpartition("/")[2]) and len(argv) > 1 and argv[1].endswith(SUFFIXES)
+    is_script = re.fullmatch(INTERPRETER, program.rpartition("/")[2]) and len(argv) > 1 and argv[1].endswith(SUFFIXES)
     if is_script and not argv[1].startswith("-") and not os.path.isabs(argv[1]):
         yield from _fault_in(folder, argv[1], "file")
+
+
+def _is_in_path(program: str) -> bool:
+    from shutil import which
+
+    return which(program) is not None
 
 
 def _remedy(program: str, folder: Path | None) -> str:

@@ -13,11 +13,9 @@ FAILED = 1
 STATUS_MOST = 255
 SIGNALLED = 128
 """A process that signal n ended has the exit status 128 + n, as shells count it."""
-BUDGET = re.compile(
-    r"(?s)(?P<what>.*) \((?P<failure>[\w-]+): (?P<count>\d+) of (?P<budget>\d+) allowed attempts used\)"
-)
+BUDGET = r"(?s)(?P<what>.*) \((?P<failure>[\w-]+): (?P<count>\d+) of (?P<budget>\d+) allowed attempts used\)"
 """The end of a failed job's `why`, as `policy.retry` writes it."""
-EXIT = re.compile(r"(?s)exit status (?P<code>\d+)(?:: (?P<line>.*))?")
+EXIT = r"(?s)exit status (?P<code>\d+)(?:: (?P<line>.*))?"
 
 
 def is_over(job: Mapping[str, Any]) -> bool:
@@ -72,11 +70,11 @@ def _took(job: Mapping[str, Any]) -> str:
 
 def _failure(why: str) -> str:
     """The reason of a failed job with the exit status and the count of attempts in front."""
-    found = BUDGET.fullmatch(why)
+    found = re.fullmatch(BUDGET, why)
     if found is None:
         return why
     tries = f"attempt {found['count']} of {found['budget']}"
-    ended = EXIT.fullmatch(found["what"])
+    ended = re.fullmatch(EXIT, found["what"])
     if ended is None:
         return f"{tries}: {found['what']}"
     return f"exit {ended['code']}, {tries}" + (f": {ended['line']}" if ended["line"] else "")

@@ -1,23 +1,21 @@
-"""The client of programs that wait: the standard library's HTTP, a connection for each request."""
+"""The client of programs that wait: a connection for each request."""
 
 from __future__ import annotations
 
 import json
-import ssl
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from pathlib import Path
-from socket import gaierror
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
-from urllib.parse import urlsplit
+
+from httptools import HttpParserError
 
 from hostler.client import wire
 from hostler.client.address import Address, address_from, address_in
 from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, part
+from hostler.client.connection import Incomplete, Response, connected, exchange
 from hostler.client.operations import Operations
 from hostler.model.errors import ControllerAbsent, HostlerError, LinkLost
 
@@ -89,6 +87,8 @@ class Client(Operations):
         Notes, such as that a job fits on no device now, are warnings (`HostlerWarning`); with `strict=True` they are
         errors.
         """
+        import warnings
+
         from hostler.client import submission  # no other operation needs what it imports
         from hostler.client.jobs import Group, HostlerWarning, Job
 
@@ -136,7 +136,7 @@ class Client(Operations):
         Raises `FilesError` where they have another hash, `LinkLost` where some of them did not come.
         """
         with self._ask(Ask("GET", f"{API}/artifacts/{part(name)}/content")) as response:
-            checked = wire.Checked({name.lower(): value for name, value in response.headers.items()})
+            checked = wire.Checked(response.headers)
             while piece := _read(response, PIECE):
                 yield checked.feed(piece)
             checked.end()
@@ -170,8 +170,7 @@ class Client(Operations):
             time.sleep(wanted)
             return DONE
         with self._ask(wanted) as response:
-            headers = {name.lower(): value for name, value in response.headers.items()}
-            return Told(_read(response), headers)
+            return Told(_read(response), response.headers)
 
     def _stream(self, after: int | None) -> Iterator[tuple[int, Any]]:
         """Numbers and entries; the first number comes without an entry, it tells where the stream begins."""
@@ -182,49 +181,25 @@ class Client(Operations):
                     yield int(frame["id"]), json.loads(frame["data"]) if "data" in frame else None
 
     @contextmanager
-    def _ask(self, ask: Ask) -> Iterator[HTTPResponse]:
+    def _ask(self, ask: Ask) -> Iterator[Response]:
         """An answer that is a success, its body yet to be read."""
         address = self._locate()
-        with closing(_connection(address, self._timeout_s)) as connection:
+        with closing(connected(address, self._timeout_s)) as connection:
             known = Ask(*ask[:3], {**ask.headers, "Authorization": f"Bearer {address.token}"})
-            with closing(_exchange(connection, address.url, known)) as response:
-                if response.status >= 400:
-                    raise wire.told(address.url, response.status, _read(response))
-                yield response
+            response = exchange(connection, address.url, known)
+            if response.status >= 400:
+                raise wire.told(address.url, response.status, _read(response))
+            yield response
 
 
-def _connection(address: Address, timeout_s: float) -> HTTPConnection:
-    parts = urlsplit(address.url)
-    if parts.scheme != "https":
-        return HTTPConnection(parts.netloc, timeout=timeout_s)
-    return HTTPSConnection(parts.netloc, timeout=timeout_s, context=wire.tls(address))
-
-
-def _exchange(connection: HTTPConnection, url: str, ask: Ask) -> HTTPResponse:
-    try:
-        try:
-            connection.request(ask.method, ask.target, ask.body, dict(ask.headers))
-        except (BrokenPipeError, ConnectionResetError):
-            # A body that is too large is not read to its end; why, stands in the answer.
-            if connection.sock is None:
-                raise
-        return connection.getresponse()
-    except (ConnectionRefusedError, gaierror) as error:
-        raise wire.absent(url) from error
-    except ssl.SSLCertVerificationError as error:
-        raise wire.stranger(url, error) from error
-    except (OSError, HTTPException) as error:
-        raise wire.lost(url, error) from error
-
-
-def _read(response: HTTPResponse, most: int | None = None) -> bytes:
+def _read(response: Response, most: int | None = None) -> bytes:
     try:
         return response.read(most)
-    except (OSError, HTTPException) as error:
+    except (OSError, HttpParserError) as error:
         raise wire.lost("the controller", error) from error
 
 
-def _frame(response: HTTPResponse) -> dict[str, str]:
+def _frame(response: Response) -> dict[str, str]:
     """The fields of one server-sent event; the end of the stream has none."""
     frames = wire.Frames()
     try:
@@ -232,7 +207,7 @@ def _frame(response: HTTPResponse) -> dict[str, str]:
             made = frames.feed(response.readline().rstrip(b"\n").decode())
             if made is not None:
                 return made
-    except IncompleteRead:
+    except Incomplete:
         return {}
-    except (OSError, HTTPException) as error:
+    except (OSError, HttpParserError) as error:
         raise wire.lost("the controller", error) from error

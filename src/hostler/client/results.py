@@ -11,7 +11,7 @@ ENDED = ("done", "failed", "cancelled")
 """States in which a job of a group has ended, as `GroupView.jobs` counts them."""
 RESERVED = ("job", "outcome", "duration", "duration_s")
 """Names of columns that every group has; parameters and result fields of these names get a prefix."""
-NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?"
 
 
 class Field(NamedTuple):
@@ -56,7 +56,7 @@ def _parameter(name: str, values: Sequence[str | None]) -> Field:
 
 def _is_finite_number(text: str) -> bool:
     """Whether a text is a number that JSON has: `1e999` is one only as a text."""
-    return NUMBER.fullmatch(text) is not None and isfinite(float(text))
+    return re.fullmatch(NUMBER, text) is not None and isfinite(float(text))
 
 
 def _result(name: str, title: str, values: Sequence[Any]) -> Field:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -45,4 +44,8 @@ def of_this_program(environ: Mapping[str, str]) -> Mapping[str, str]:
 
 def _found(word: str, path: str | None) -> str | None:
     """The program that a shell finds for the first word of a command."""
-    return None if "/" in word or word.startswith("{") else shutil.which(word, path=path)
+    if "/" in word or word.startswith("{"):
+        return None
+    from shutil import which
+
+    return which(word, path=path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -106,7 +105,9 @@ def expect_options(given: Mapping[str, object], others: Sequence[str] = ()) -> N
     known = (*JobOptions.__annotations__, *others)
     for name in given:
         if name not in known:
-            close = [USUAL[name]] if name in USUAL else difflib.get_close_matches(name, known, n=1)
+            from difflib import get_close_matches
+
+            close = [USUAL[name]] if name in USUAL else get_close_matches(name, known, n=1)
             hint = f"Did you mean {close[0]!r}?" if close else f"The options are {', '.join(sorted(known))}"
             raise TypeError(f"submit() has no option {name!r}. {hint}")
 

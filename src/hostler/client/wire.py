@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-import ssl
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from hostler.client.address import Address
 from hostler.model import errors
 from hostler.model.errors import ControllerAbsent, FilesError, HostlerError, LinkLost, LinkRefused, UsageError
+
+if TYPE_CHECKING:
+    import socket
+    import ssl
 
 END = "-----END CERTIFICATE-----"
 
@@ -39,6 +42,8 @@ class Checked:
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         """`headers` have their names in lower case."""
+        import hashlib
+
         self._expected, self._size = headers["hostler-sha256"], int(headers["content-length"])
         self._digest, self._got = hashlib.sha256(), 0
 
@@ -50,7 +55,7 @@ class Checked:
 
     def end(self) -> None:
         """Raises `LinkLost` where bytes are missing, `FilesError` where they are others."""
-        advice = f"what came is worth nothing; `hostler artifacts verify {self._expected[:16]}` reads all copies again"
+        advice = f"what came is worth nothing; `hostler artifact verify {self._expected[:16]}` reads all copies again"
         if self._got < self._size:
             raise LinkLost(
                 f"artifact {self._expected} broke off after {self._got} of {self._size} bytes: the connection was "
@@ -79,6 +84,19 @@ def tls(address: Address) -> ssl.SSLContext:
         raise LinkRefused(
             f"{address.certificate or address.authority} cannot be read as a certificate (PEM): {error}"
         ) from error
+
+
+def secured(connection: socket.socket, host: str, address: Address) -> ssl.SSLSocket:
+    """The connection under TLS. Raises `LinkRefused` where the controller is not the right one, and `LinkLost`."""
+    import ssl
+
+    context = tls(address)
+    try:
+        return context.wrap_socket(connection, server_hostname=host)
+    except ssl.SSLCertVerificationError as error:
+        raise stranger(address.url, error) from error
+    except OSError as error:
+        raise lost(address.url, error) from error
 
 
 def told(url: str, status: int, body: bytes) -> HostlerError:
@@ -116,6 +134,8 @@ def lost(where: str, error: BaseException) -> LinkLost:
 
 
 def _tls(address: Address) -> ssl.SSLContext:
+    import ssl
+
     if address.certificate is None:
         made = ssl.create_default_context(cafile=address.authority)
     else:

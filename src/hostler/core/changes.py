@@ -93,7 +93,7 @@ def _by_others(state: State, index: Index, job: Job, by_gate: Mapping[str, list[
         yield Change(what=f"{node} answers again ({_devices(len(names))} that it fits on)")
     cordoned = by_gate.get(Gate.CORDON, ())
     for node, names in _by_node(state, [each for each in cordoned if state.devices[each].spec.node in state.cordons]):
-        yield Change(what=f"`hostler nodes resume {node}` ({_devices(len(names))} that it fits on)")
+        yield Change(what=f"`hostler node resume {node}` ({_devices(len(names))} that it fits on)")
     single = [name for name in cordoned if state.devices[name].spec.node not in state.cordons]
     for name in single[:LISTED]:
         yield Change(what=f"`hostler device resume {name}`", at=state.device_cordons[name].until)
@@ -115,7 +115,7 @@ def _standing(state: State, name: str) -> str:
 
 def _rank(job: Job, ahead: int) -> Change:
     jobs = "1 job is" if ahead == 1 else f"{ahead} jobs are"
-    return Change(what=f"a higher priority than {job.priority}: {jobs} ahead; `hostler priority {job.id} N`")
+    return Change(what=f"a higher priority than {job.priority}: {jobs} ahead; `hostler job priority {job.id} N`")
 
 
 def _by_need(state: State, index: Index, job: Job) -> Iterator[Change]:

@@ -60,7 +60,7 @@ def bans(state: State) -> Iterator[BanView]:
             what=node,
             of=None,
             owner=cordon.who or "operator",
-            why=f"{words(cordon)}; `hostler nodes resume {node}` ends it",
+            why=f"{words(cordon)}; `hostler node resume {node}` ends it",
             since=cordon.since,
             until=None,
         )

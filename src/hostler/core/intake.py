@@ -392,7 +392,7 @@ def _checkpoint_holds(job: Job, start: int, stop: int, given: inputs.Returned) -
 def _node(state: State, name: str) -> Node:
     node = state.nodes.get(name)
     if node is None:
-        raise NotFound(f"there is no node {name!r} in the fleet; `hostler nodes` lists them")
+        raise NotFound(f"there is no node {name!r} in the fleet; `hostler node list` lists them")
     return node
 
 

@@ -241,8 +241,8 @@ def _way_out(state: State, job: Job, device: str) -> str:
     """What to do about a batch job that may wait for ever."""
     node = state.devices[device].spec.node
     return (
-        f"; it may wait for ever: mend that, or `hostler nodes drain {node}` takes back what waits there "
-        f"(`hostler nodes resume {node}` then has it asked for anew), or `hostler cancel {job.id}`"
+        f"; it may wait for ever: mend that, or `hostler node drain {node}` takes back what waits there "
+        f"(`hostler node resume {node}` then has it asked for anew), or `hostler cancel {job.id}`"
     )
 
 

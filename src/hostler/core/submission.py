@@ -154,7 +154,7 @@ def _check_sweep(name: str, payload: SweepPayload) -> None:
     if payload.max_chunk is not None and payload.max_chunk < payload.min_chunk:
         raise SpecError(f"sweep {name!r}: max_chunk {payload.max_chunk} is below min_chunk {payload.min_chunk}")
     if digest(payload.params) != payload.digest:
-        raise SpecError(f"sweep {name!r}: its digest is not that of its params; leave it to `hostler sweep`")
+        raise SpecError(f"sweep {name!r}: its digest is not that of its params; leave it to `hostler sweep submit`")
 
 
 def _resolve(spec: JobSpec, jobs: Mapping[str, str]) -> tuple[str, ...]:

@@ -190,7 +190,7 @@ def node_views(state: State, index: Index, names: Collection[str] | None = None)
 def find_node(state: State, name: str) -> Node:
     """The node of this name. Raises `NotFound`."""
     if name not in state.nodes:
-        raise NotFound(f"there is no node {name!r}; `hostler nodes` lists them")
+        raise NotFound(f"there is no node {name!r}; `hostler node list` lists them")
     return state.nodes[name]
 
 

@@ -212,7 +212,7 @@ def _obstacle(
     held: Held, places: Mapping[str, Place], missing: Shortfall, at: float, rules: ReplicationRules
 ) -> str | None:
     if all(copy.damaged for copy in held.copies):
-        return "no copy is known any more; `hostler artifacts ls --short` names it"
+        return "no copy is known any more; `hostler artifact list --short` names it"
     if not is_readable(held, places):
         return "no place that has it can be reached"
     if _target(held, places, missing, at, rules) is not None:

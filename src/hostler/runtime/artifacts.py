@@ -203,7 +203,9 @@ def found_by(connection: Connection, name: str) -> Row:
         raise NotFound(f"there is no artifact {name[:100]!r}: they are called by their SHA-256, or how that begins")
     names = catalogue.beginning_with(connection, beginning, CANDIDATES + 1)
     if not names:
-        raise NotFound(f"there is no artifact whose SHA-256 begins with {beginning}; `hostler artifacts ls` lists them")
+        raise NotFound(
+            f"there is no artifact whose SHA-256 begins with {beginning}; `hostler artifact list` lists them"
+        )
     known = finding.rows(connection, names)
     if len(names) == 1:
         return known[names[0]]

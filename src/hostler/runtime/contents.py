@@ -198,12 +198,10 @@ def _name(artifact: ArtifactView) -> ObjectName:
 def _nowhere(artifact: ArtifactView, there: Sequence[CopyView], faults: Sequence[HostlerError]) -> HostlerError:
     what = f"{artifact.kind} {artifact.sha256}"
     if not there:
-        return FilesError(
-            f"no place holds {what} any more; what was made from it is there: `hostler artifacts lineage`"
-        )
+        return FilesError(f"no place holds {what} any more; what was made from it is there: `hostler artifact lineage`")
     said = "; ".join(f"{each.place}: {fault}" for each, fault in zip(there, faults, strict=True))
     shape = LinkLost if all(isinstance(each, LinkError) for each in faults) else FilesError
-    return shape(f"{what} can be read nowhere now ({said}); `hostler artifacts verify` reads all copies again")
+    return shape(f"{what} can be read nowhere now ({said}); `hostler artifact verify` reads all copies again")
 
 
 def _no_copy(artifact: ArtifactView, place: str) -> str:

@@ -136,7 +136,7 @@ class Gatherer:
         return FilesError(
             f"{name}, which it needs, is not in the controller's own store, and cannot be read elsewhere any more "
             f"(it was said to be in: {where}{'' if here is None else f'; here: {here}'}); "
-            f"`hostler artifacts show {name[:16]}` tells what is known of it"
+            f"`hostler artifact show {name[:16]}` tells what is known of it"
         )
 
 

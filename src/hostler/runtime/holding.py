@@ -142,7 +142,7 @@ def _as_seen_from_here(spec: StoreSpec, local: Collection[str]) -> StoreSpec:
     if spec.node not in local:
         raise UsageError(
             f"it is on the node {spec.node}, which only a running controller can ask; what it alone has comes by "
-            "`hostler artifacts get` from that"
+            "`hostler artifact get` from that"
         )
     return replace(spec, kind="directory")
 

@@ -281,7 +281,9 @@ class Outlet:
         if over:
             self._given_up += 1
             lost = f"{len(message.alerts) + message.left_out} alerts of {message.group}"
-            self._notifier.record(where, f"{lost} were not taken and are given up: {why}; `hostler alerts` has them")
+            self._notifier.record(
+                where, f"{lost} were not taken and are given up: {why}; `hostler alert list` has them"
+            )
         elif self._failing_since is None:
             self._notifier.record(where, f"alerts are not taken: {why}; it is tried again")
         else:

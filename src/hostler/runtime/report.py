@@ -118,7 +118,7 @@ class Reporter:
         for hit in hits:
             self.say(f"      found {hit.at}{_rest_of(hit.data)}")
         if sweep.hits > len(hits):
-            self.say(f"      and {sweep.hits - len(hits)} more: hostler hits {sweep.job}")
+            self.say(f"      and {sweep.hits - len(hits)} more: hostler sweep hits {sweep.job}")
         self._say_failure(detail)
 
     def _say_scripts(self, details: Sequence[JobDetail]) -> None:

@@ -41,7 +41,7 @@ class StateDir:
     def note_store(self, address: str | None) -> None:
         """Keep which database has the journal; `None`: this directory. Raises `StoreFull`, `Conflict`.
 
-        A journal that is here is not left behind for an empty database: `hostler store migrate` takes it there.
+        A journal that is here is not left behind for an empty database: `hostler journal migrate` takes it there.
         """
         before = self.place
         if before == (address or self.path):
@@ -49,12 +49,12 @@ class StateDir:
         if isinstance(before, Path) and (self.path / FILE).exists():
             raise Conflict(
                 f"the journal lies in {self.path / FILE}, and `store` names a database; take it there with "
-                "`hostler store migrate --to ADDRESS`, or name another --state-dir"
+                "`hostler journal migrate --to ADDRESS`, or name another --state-dir"
             )
         if address is None:
             raise Conflict(
                 f"the journal of {self.path} lies in {before}, and the fleet file names no `store`; name it, or take "
-                "the journal back with `hostler store migrate --to sqlite`"
+                "the journal back with `hostler journal migrate --to sqlite`"
             )
         self.set_store(address)
 
@@ -210,7 +210,7 @@ class StateDir:
 
     @property
     def known_hosts(self) -> Path:
-        """Host keys that a person has accepted by `hostler nodes trust`."""
+        """Host keys that a person has accepted by `hostler node trust`."""
         return self.path / "known_hosts"
 
     @property

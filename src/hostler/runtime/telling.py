@@ -71,7 +71,7 @@ def _message(fleet: str, group: str, parts: Sequence[Told]) -> AlertMessage:
     )
     lines = [title(made), *map(_line, listed[:READ_MOST])]
     if len(parts) > READ_MOST:
-        lines.append(f"and {len(parts) - READ_MOST} more; `hostler alerts` lists them")
+        lines.append(f"and {len(parts) - READ_MOST} more; `hostler alert list` lists them")
     return replace(made, text="\n".join(lines))
 
 

@@ -58,7 +58,7 @@ def node_lines(nodes: Sequence[NodeView], adopted: Adopted, room: int) -> list[s
     ordered = sorted(nodes, key=lambda node: node.link == "up")
     lines += [_node(node) for node in ordered[: max(shown, 0)]]
     if len(nodes) > max(shown, 0):
-        lines.append(f"{'':{LABEL}}and {len(nodes) - max(shown, 0)} more: hostler nodes")
+        lines.append(f"{'':{LABEL}}and {len(nodes) - max(shown, 0)} more: hostler node list")
     return [*lines, *after]
 
 
@@ -114,7 +114,7 @@ def _adopted(adopted: Adopted) -> list[str]:
 
 def _next(nodes: Sequence[NodeView]) -> list[str]:
     if nodes and all(node.link != "up" for node in nodes):
-        return [f"{'Next':{LABEL}}hostler nodes", f"{'':{LABEL}}hostler submit -- python train.py"]
+        return [f"{'Next':{LABEL}}hostler node list", f"{'':{LABEL}}hostler submit -- python train.py"]
     return [f"{'Next':{LABEL}}hostler submit -- python train.py", f"{'':{LABEL}}hostler top"]
 
 

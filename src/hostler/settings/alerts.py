@@ -114,7 +114,7 @@ class Alerts(Section):
     """What people are told of, and where."""
 
     rules: AlertRules = AlertRules()
-    """The rules; `hostler alerts rules` shows what they measure now."""
+    """The rules; `hostler alert rules` shows what they measure now."""
     notify: tuple[NotifyTarget, ...] = ()
     """Where alerts are told."""
     group_s: Rest = 10.0

@@ -98,7 +98,7 @@ def _lines(found: Found) -> Iterator[str]:
     yield from _here(found.here)
     for host in found.hosts:
         yield ""
-        yield f"  # The host {comment(host.name)} of your ssh configuration. Its host key: `hostler nodes trust FILE`"
+        yield f"  # The host {comment(host.name)} of your ssh configuration. Its host key: `hostler node trust FILE`"
         yield f"  - {flow(host.node)}"
     yield from _others(found)
     yield from _slurm(found)

@@ -1,4 +1,4 @@
-"""What `hostler render kuberay` is asked for, as it is written in a fleet file. Nothing here does anything but refuse
+"""What `hostler kuberay render` is asked for, as it is written in a fleet file. Nothing here does anything but refuse
 contradictions; what Kubernetes, KubeRay and Kueue want beyond them is in `backends.kuberay`."""
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ class KubeDashboard(Section):
 
 
 class Kuberay(Section):
-    """A job on Ray in a Kubernetes cluster, or a Ray cluster that stays: what `hostler render kuberay` writes."""
+    """A job on Ray in a Kubernetes cluster, or a Ray cluster that stays: what `hostler kuberay render` writes."""
 
     name: Annotated[DnsLabel, Field(max_length=53)]
     """Name of the RayJob or RayCluster, and beginning of all other names."""

@@ -42,7 +42,7 @@ class Ssh(Section):
     config: tuple[Annotated[str, Field(min_length=1)], ...] = ("~/.ssh/config", "/etc/ssh/ssh_config")
     """Configurations of SSH that are heeded, as far as they are there."""
     known_hosts: tuple[Annotated[str, Field(min_length=1)], ...] = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
-    """Where host keys are known from, besides those accepted by `hostler nodes trust`."""
+    """Where host keys are known from, besides those accepted by `hostler node trust`."""
     handshakes: Annotated[int, Field(ge=1, le=100)] = 8
     """Connections made at once over one jump host; a server drops more than ten."""
     connect_s: Seconds = 20.0
@@ -153,8 +153,8 @@ class Journal(Section):
     keep_entries: Annotated[int, Field(ge=1000)] = 100_000
     """The newest entries that stay rows of their own, however old they are."""
     keep_usage_s: Annotated[float, Field(ge=86_400, le=SECONDS_MAX)] = 366 * 86_400.0
-    """For how many seconds the store keeps how each device was used, by the hour: what `hostler usage` can tell. A year
-    of 1,000 devices is about a gigabyte."""
+    """For how many seconds the store keeps how each device was used, by the hour (`hostler account usage`). A year of
+    1,000 devices is about a gigabyte."""
 
     def compacting(self) -> CompactRules:
         """What goes into segments, as the store has it."""
@@ -259,7 +259,7 @@ class Fleet(Section):
     retention: Retention = Retention()
     """What of the state directory's disk may go, and when."""
     kuberay: Kuberay | None = None
-    """A job on Ray in a Kubernetes cluster, for `hostler render kuberay`; the controller itself leaves it alone."""
+    """A job on Ray in a Kubernetes cluster, for `hostler kuberay render`; the controller itself leaves it alone."""
     journal: Journal = Journal()
     """The controller's memory."""
     limits: Limits = Limits()

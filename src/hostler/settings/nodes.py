@@ -116,7 +116,7 @@ class NodeClass(Section):
 
     backend: Literal["local", "ssh", "dialin", "slurm", "ray", "virtual"] = "local"
     """How attempts are run there: `local` is this machine, `ssh` one that SSH reaches by a key, `dialin` one that
-    nobody can connect to and that calls the controller (`hostler nodes invite`), `slurm` a partition of a cluster that
+    nobody can connect to and that calls the controller (`hostler node invite`), `slurm` a partition of a cluster that
     takes batch jobs, `ray` a share of a Ray cluster, from which its agent calls the controller. A `virtual` one is only
     described: `hostler plan`, `hostler sim` and `hostler check` take it into account, `hostler up` refuses it."""
     host: Host | None = None

@@ -252,5 +252,5 @@ def _expect_here(connection: Connection, claim: Claim) -> None:
     if moved_to is not None and claim.moved_to is None:
         raise Conflict(
             f"this journal was taken to {moved_to}, or that was cut off: name that one as `store`, or run "
-            "`hostler store migrate` again"
+            "`hostler journal migrate` again"
         )

@@ -91,7 +91,7 @@ async def try_rule(desk: TheDesk, name: Name, request: Request) -> Response:
     alert = _alert(desk, made)
     rule = next((each for each in desk.alert_rules() if each.rule.name == name), None)
     if rule is None:
-        raise NotFound(f"there is no rule {name!r} any more; `hostler alerts rules` lists them")
+        raise NotFound(f"there is no rule {name!r} any more; `hostler alert rules` lists them")
     heard = () if alert.silence is not None else tuple(each.name for each in desk.targets() if _hears(each, alert))
     return answer(ProbeView, ProbeView(alert=alert, rule=rule, told=heard), HTTPStatus.CREATED)
 
@@ -150,7 +150,7 @@ def _alert(desk: Desk, name: str) -> AlertView:
 def _silence(desk: Desk, name: str) -> SilenceView:
     found = next((each for each in desk.silences() if each.id == name), None)
     if found is None:
-        raise NotFound(f"there is no silence {name!r}, or it is over; `hostler alerts silences` lists them")
+        raise NotFound(f"there is no silence {name!r}, or it is over; `hostler alert silences` lists them")
     return found
 
 

@@ -191,7 +191,7 @@ async def read_log(
     `Hostler-Log-Size` how many bytes were ever written, `Hostler-Log-Ended` whether there will be no more.
     """
     if not ATTEMPT.fullmatch(attempt):
-        raise NotFound(f"there is no attempt {attempt[:100]!r}; `hostler job ID` names the attempts of a job")
+        raise NotFound(f"there is no attempt {attempt[:100]!r}; `hostler job show ID` names the attempts of a job")
     piece = await desk.log(attempt, stream, offset, limit)
     headers = {
         "Hostler-Log-Offset": str(piece.offset),
@@ -216,5 +216,5 @@ async def read_output(
     be reached: then the piece is from the newest part of what the node had told by that time.
     """
     if not ATTEMPT.fullmatch(attempt):
-        raise NotFound(f"there is no attempt {attempt[:100]!r}; `hostler job ID` names the attempts of a job")
+        raise NotFound(f"there is no attempt {attempt[:100]!r}; `hostler job show ID` names the attempts of a job")
     return answer(Output, await desk.output(attempt, out, err, limit))

@@ -37,7 +37,7 @@ async def show_sweep(desk: TheDesk, name: Name) -> Response:
     detail = (await desk.having(name)).job()
     if detail.sweep is None:
         raise NotFound(
-            f"{detail.job.id} is no sweep but a {detail.job.work} job; `hostler job {detail.job.id}` shows it"
+            f"{detail.job.id} is no sweep but a {detail.job.work} job; `hostler job show {detail.job.id}` shows it"
         )
     return answer(SweepView, detail.sweep)
 

@@ -222,7 +222,7 @@ async def test_who_was_let_in_by_a_revoked_token_is_cut_off(
 
 async def test_a_node_that_never_called_says_what_to_do(made: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "CALL_S", 0.1)
-    with pytest.raises(LinkLost, match="hostler nodes invite FLEET far"):
+    with pytest.raises(LinkLost, match="hostler node invite FLEET far"):
         await far(made).connect(1)
     with pytest.raises(LinkLost, match="is not connected"):
         await far(made).supply(order("j1.1", "true"))

@@ -61,7 +61,7 @@ async def test_without_its_token_nobody_is_let_in(made: Exchange, node: str, tok
     for _ in range(3):
         who = await dialled(made, node, token=token)
         said = await who.hear()
-        assert (said["type"], "hostler nodes invite" in said["reason"]) == ("refused", True)
+        assert (said["type"], "hostler node invite" in said["reason"]) == ("refused", True)
         assert await gone(who)
     (told,) = made.told
     assert "127.0.0.1" in told
@@ -91,7 +91,7 @@ async def test_whoever_guesses_has_to_wait(made: Exchange, monkeypatch: pytest.M
 
 async def test_a_node_of_another_protocol_is_told_so(made: Exchange) -> None:
     said = await (await dialled(made, protocol=7)).hear()
-    assert "hostler agent build" in said["reason"]
+    assert "hostler node agent" in said["reason"]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ async def test_a_stranger(server: Sshd) -> None:
     server.known_hosts.write_text("")
     found = await found_on(server)
     assert list(found) == ["ssh"]
-    assert (found["ssh"].health, "hostler nodes trust FLEET far" in found["ssh"].fix) == ("bad", True)
+    assert (found["ssh"].health, "hostler node trust FLEET far" in found["ssh"].fix) == ("bad", True)
     host, fingerprint = f"[127.0.0.1]:{server.port}", found["ssh"].says.rpartition(" ")[2]
     assert found["ssh"].says == f"the host key of {host} is not known: {fingerprint}"
     assert fingerprint.startswith("SHA256:")

@@ -200,7 +200,7 @@ class Town:
     def begin(self) -> None:
         """Have both run, and every host be linked."""
         for seat in self.seats.values():
-            said = command("nodes", "trust", "--state-dir", seat.state, seat.file, "--yes")
+            said = command("node", "trust", "--state-dir", seat.state, seat.file, "--yes")
             assert said.status == 0, said.err
             seat.launch()
             until(lambda seat=seat: self._is_there(seat), f"controller {seat.name}", START_S, log=seat.log)  # type: ignore[misc]

@@ -353,7 +353,7 @@ def test_a_node_that_keeps_everything_is_a_trouble_and_left_alone(
 
 
 def test_who_has_no_such_folder_is_told_so(world: World) -> None:
-    with pytest.raises(NotFound, match="hostler nodes"):
+    with pytest.raises(NotFound, match="hostler node list"):
         world.cleaner.retention("nobody")
     with pytest.raises(UsageError, match="behind SSH"):
         world.cleaner.retention("here")

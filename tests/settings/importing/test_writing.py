@@ -29,7 +29,7 @@ def test_a_fleet_file_for_people() -> None:
     node = {"name": "rig", "backend": "ssh", "host": "10.0.0.1", "port": 22, "identity": "~/.ssh/a b", "via": ["me@b"]}
     found = Imported(nodes=(node,), left_out=(LeftOut(name="a\nb", why="x" * 500),), notes=())
     assert fleet_text(found, "hosts.ini", "rigs", ["/c"]).splitlines() == [
-        "# Nodes from hosts.ini, written by `hostler nodes import`.",
+        "# Nodes from hosts.ini, written by `hostler node import`.",
         "ssh: {config: [/c]}",
         "classes: {rigs: {}}  # what goes for all of them: env, setup, python, rocm, dir, ...",
         "nodes:",

@@ -84,7 +84,7 @@ class DialinNode(RemoteNode):
         if not self._switchboard.is_own(self.name, call.token):
             call.writer.transport.abort()
             raise LinkLost(
-                f"{self.name} was let in by a token that counts no more; `hostler nodes invite` shows the new one"
+                f"{self.name} was let in by a token that counts no more; `hostler node invite` shows the new one"
             )
 
     def _agent_folder(self) -> str:

@@ -133,7 +133,7 @@ class Switchboard:
         except TimeoutError as error:
             raise LinkLost(
                 f"{node} has not called within {within_s:g} s. It calls once somebody has run there what "
-                f"`hostler nodes invite FLEET {node}` shows; then its dial.log says what keeps it from it"
+                f"`hostler node invite FLEET {node}` shows; then its dial.log says what keeps it from it"
             ) from error
 
     @property
@@ -265,7 +265,7 @@ class Switchboard:
         if words.get("protocol") != PROTOCOL or not all(isinstance(words.get(each), str) for each in texts):
             raise Stranger(
                 f"this controller speaks protocol {PROTOCOL} of dialling in, the node another one; bring agent.pyz "
-                "there anew (`hostler agent build`)"
+                "there anew (`hostler node agent`)"
             )
         node, token, folder, dialler = (words[each] for each in texts)
         if not self.is_own(node, token):
@@ -355,7 +355,7 @@ async def _first_line(reader: asyncio.StreamReader) -> Any:
 
 
 def _no_token(node: str) -> str:
-    return f"that is not the token of {node[:64]!r} here; `hostler nodes invite FLEET NODE` shows it, on the controller"
+    return f"that is not the token of {node[:64]!r} here; `hostler node invite FLEET NODE` shows it, on the controller"
 
 
 async def _words(reader: asyncio.StreamReader) -> dict[str, Any]:

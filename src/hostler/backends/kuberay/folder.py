@@ -10,7 +10,7 @@ from hostler.backends.kuberay.objects import Manifest
 from hostler.backends.kuberay.text import written
 from hostler.model.errors import UsageError
 
-MARK = "# Made by `hostler render kuberay` for {name}; do not edit."
+MARK = "# Made by `hostler kuberay render` for {name}; do not edit."
 
 
 def files(name: str, manifests: Iterable[Manifest]) -> dict[str, str]:

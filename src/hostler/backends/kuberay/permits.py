@@ -67,7 +67,7 @@ def _rights(cluster: Cluster, made: Rendered) -> Told:
         )
     if others:
         says = f"whoever asks may run {named(made.main)}, and may not: {', '.join(others)}"
-        fix = "have these applied by whoever may (`hostler render kuberay`), then `hostler kuberay apply --alone`"
+        fix = "have these applied by whoever may (`hostler kuberay render`), then `hostler kuberay apply --alone`"
         return Told(check="rbac", code="alone", health="unknown", says=says, fix=fix)
     count = len(made.manifests)
     says = f"all {count} objects may be read, made and changed in {namespace}, and the pods' logs read"

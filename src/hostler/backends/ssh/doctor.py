@@ -76,7 +76,7 @@ async def unreached(network: Network, node: str, target: Target, error: LinkErro
         return Finding(node, "ssh", "bad", "cannot be connected to", str(error))
     fix = (
         f"compare that with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` prints on {found.host} itself, or "
-        f"with what its owner tells you; if it is the same, accept it: `hostler nodes trust FLEET {node}`"
+        f"with what its owner tells you; if it is the same, accept it: `hostler node trust FLEET {node}`"
     )
     return Finding(node, "ssh", "bad", f"the host key of {found.host} is not known: {found.fingerprint}", fix)
 

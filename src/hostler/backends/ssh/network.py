@@ -172,6 +172,6 @@ def _of_host_key(target: Target, options: asyncssh.SSHClientConnectionOptions, h
     if trust.known(habits.known_hosts, options.host, "", options.port):
         return (
             f"{target} shows another host key than the one that is known: it was set up anew, or somebody stands in "
-            "between. Ask its owner for the fingerprint, and see `hostler nodes trust`"
+            "between. Ask its owner for the fingerprint, and see `hostler node trust`"
         )
-    return f"the host key of {target} is not known; compare its fingerprint and accept it: `hostler nodes trust`"
+    return f"the host key of {target} is not known; compare its fingerprint and accept it: `hostler node trust`"

@@ -185,7 +185,7 @@ def _alarms(seen: Fleet, now: float, width: int) -> Section:
     queue = [Line(f"queue: {_pressure(each)}", ODD) for each in seen.status["pressures"]]
     bans = [Line(_ban(each), ODD) for each in seen.bans]
     heading = Line(f"alerts: {len(firing)} firing; held back: {len(bans)}", f"{BAD if firing else ODD} bold")
-    return Section(1, 3, [*firing, *queue, *bans], heading, "and {} more: `hostler alerts`, `hostler bans`")
+    return Section(1, 3, [*firing, *queue, *bans], heading, "and {} more: `hostler alert list`, `hostler hold list`")
 
 
 def _ban(ban: View) -> str:
@@ -211,7 +211,7 @@ def _nodes(seen: Fleet, now: float, width: int) -> Section:
     ranked = sorted(seen.nodes, key=lambda node: (node["link"] == "up", node["cordon"] is None, not remarks(node)))
     title, *lines = table(NODE_COLUMNS, [_node_row(node, now) for node in ranked], width)
     styled = [Line(line, _node_style(node)) for line, node in zip(lines, ranked, strict=True)]
-    return Section(3, 3, styled, Line(title, DIM), "and {} more nodes: `hostler nodes`")
+    return Section(3, 3, styled, Line(title, DIM), "and {} more nodes: `hostler node list`")
 
 
 def _node_row(node: View, now: float) -> Sequence[object]:
@@ -299,7 +299,7 @@ def _loops(seen: Fleet, width: int) -> Section:
     going = [config for config in seen.configs if config["state"] == "open"]
     title, *lines = table(LOOP_COLUMNS, map(_loop_row, going), width)
     styled = [Line(line, ODD if config.get("paused") else "") for line, config in zip(lines, going, strict=True)]
-    return Section(6, 1, styled, Line(title, DIM), "and {} more: `hostler train status`")
+    return Section(6, 1, styled, Line(title, DIM), "and {} more: `hostler train list`")
 
 
 def _loop_row(config: View) -> Sequence[object]:

@@ -51,7 +51,7 @@ def _silence(state: State, index: Index, given: inputs.SilenceAlerts, emit: Emit
 def _unsilence(state: State, index: Index, given: inputs.UnsilenceAlerts, emit: Emit) -> SilenceView:
     """End a silence; returns it as it was, for there will be none to look at."""
     if given.silence not in state.alerts.silences:
-        raise NotFound(f"there is no silence {given.silence!r}, or it is over; `hostler alerts silences` lists them")
+        raise NotFound(f"there is no silence {given.silence!r}, or it is over; `hostler alert silences` lists them")
     ended = views.silence_view(state, state.alerts.silences[given.silence])
     decide.unsilence(state, given.silence, given.who, emit)
     return ended
@@ -63,7 +63,7 @@ def _acknowledge(state: State, index: Index, given: inputs.AcknowledgeAlert, emi
     if alert is None:
         over = next((each for each in state.alerts.recent if each.id == given.alert), None)
         if over is None:
-            raise NotFound(f"there is no alert {given.alert!r}; `hostler alerts` lists them")
+            raise NotFound(f"there is no alert {given.alert!r}; `hostler alert list` lists them")
         raise Conflict(f"{given.alert} is over already; there is nothing to look after")
     known = alert.acknowledged
     if known is None or (known.who, known.note) != (given.who, given.note):
@@ -108,7 +108,7 @@ TAKES: dict[type, Callable[[State, Index, Any, Emit], Any]] = {
 def _rule(state: State, name: str) -> AlertRule:
     found = next((rule for rule in state.rules.alerts if rule.name == name), None)
     if found is None:
-        raise NotFound(f"there is no rule {name!r}; `hostler alerts rules` lists them")
+        raise NotFound(f"there is no rule {name!r}; `hostler alert rules` lists them")
     return found
 
 

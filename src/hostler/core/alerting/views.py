@@ -73,7 +73,7 @@ def bans(state: State) -> Iterator[BanView]:
             what=each.rule,
             of=each.subject,
             owner=each.who,
-            why=f"{each.why}; `hostler alerts unsilence {each.id}` ends it",
+            why=f"{each.why}; `hostler alert unsilence {each.id}` ends it",
             since=each.since,
             until=each.until,
         )

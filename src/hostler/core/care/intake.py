@@ -24,7 +24,7 @@ ROOMIER_GB = 0.1
 def telemetry(state: State, index: Index, given: Telemetry, emit: Emit) -> None:
     """Take what a node measured. Raises `NotFound` for a node that is not in the fleet."""
     if given.node not in state.nodes:
-        raise NotFound(f"there is no node {given.node!r} in the fleet; `hostler nodes` lists them")
+        raise NotFound(f"there is no node {given.node!r} in the fleet; `hostler node list` lists them")
     heard = index.telemetry.setdefault(given.node, Heard())
     if heard.measured_at == given.at:
         return

@@ -65,7 +65,7 @@ def spawn(state: State, index: Index, given: inputs.Spawn, emit: Emit) -> str:
     _check_order(config, given)
     for name in given.nodes:
         if name not in state.nodes:
-            raise NotFound(f"there is no node {name!r} in the fleet; `hostler nodes` lists them")
+            raise NotFound(f"there is no node {name!r} in the fleet; `hostler node list` lists them")
     known = None if given.key is None else state.keys.get(given.key)
     if known is not None:
         _check_same(state, given, known)

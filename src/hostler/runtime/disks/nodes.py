@@ -176,7 +176,7 @@ class NodeCleaner:
 
     def _site(self, node: str) -> _Site:
         if node not in self._names:
-            raise NotFound(f"there is no node {node!r} in this fleet; `hostler nodes` lists them")
+            raise NotFound(f"there is no node {node!r} in this fleet; `hostler node list` lists them")
         if node not in self._sites:
             raise UsageError(
                 f"{node} has no artifact folder of its own that Hostler cleans: only nodes behind SSH and those that "

@@ -108,7 +108,7 @@ def _option(found: SshArgs, text: str) -> None:
         case "identityfile":
             found.identity = found.identity or value
         case lowered if lowered in KEY_CHECKS:
-            found.remarks.append("Hostler always checks host keys: accept them with `hostler nodes trust`")
+            found.remarks.append("Hostler always checks host keys: accept them with `hostler node trust`")
         case lowered if lowered not in TAKEN_CARE_OF:
             known = name if re.fullmatch("[A-Za-z0-9]{1,40}", name) else "-o"
             found.remarks.append(f"{known} of its SSH arguments is not taken over; say it in ~/.ssh/config")

@@ -21,7 +21,7 @@ def fleet_text(found: Imported, source: str, class_: str | None = None, configs:
 
 
 def _lines(found: Imported, source: str, class_: str | None, configs: Sequence[str]) -> Iterator[str]:
-    yield f"# Nodes from {comment(source)}, written by `hostler nodes import`."
+    yield f"# Nodes from {comment(source)}, written by `hostler node import`."
     if configs:
         yield f"ssh: {flow({'config': list(configs)})}"
     if class_ is not None:

@@ -98,7 +98,7 @@ class Trainings:
         """One job that learns by reinforcement. Raises `NotFound`."""
         job = (await self._desk.having(name)).job().job
         if job.work is not WorkKind.RL:
-            raise NotFound(f"{job.id} is no rl job but a {job.work} job; `hostler job {job.id}` shows it")
+            raise NotFound(f"{job.id} is no rl job but a {job.work} job; `hostler job show {job.id}` shows it")
         return job
 
     async def _look_through(self) -> None:

@@ -23,7 +23,7 @@ EXAMPLES = """examples:
   python -m hostler.workloads.sieve.jobs analyse draws.csv --values 1:1000 --skip 0:20
   python -m hostler.workloads.sieve.jobs analyse draws.csv --generator java --calls 'nextInt(1000)'
   python -m hostler.workloads.sieve.jobs correlate monday.csv tuesday.csv --values 1:1000
-  hostler hits j3 --json | python -m hostler.workloads.sieve.jobs correct
+  hostler sweep hits j3 --json | python -m hostler.workloads.sieve.jobs correct
 """
 
 
@@ -187,13 +187,13 @@ def _correct(options: argparse.Namespace) -> int:
 
 
 def _listed(text: str) -> list[Any]:
-    """A JSON list, as ``hostler hits --json`` prints it, or JSON lines."""
+    """A JSON list, as ``hostler sweep hits --json`` prints it, or JSON lines."""
     try:
         if text.lstrip().startswith("["):
             return list(json.loads(text))
         return [json.loads(line) for line in text.splitlines()]
     except ValueError as error:
-        raise SpecError(f"standard input: is no JSON ({error}); pipe in hostler hits SWEEP --json") from None
+        raise SpecError(f"standard input: is no JSON ({error}); pipe in hostler sweep hits SWEEP --json") from None
 
 
 def _hit(given: Any) -> dict[str, Any]:
