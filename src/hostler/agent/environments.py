@@ -219,7 +219,7 @@ class _Build:
             status = process.wait(self._left_s())
         except subprocess.TimeoutExpired:
             _end(process)
-            raise BuildError(_too_long(os.path.basename(self._file), self._limit_s, command[0])) from None
+            raise BuildError(_too_long(os.path.basename(self._file), self._limit_s or 0.0, command[0])) from None
         if status != 0:
             how = "was ended by signal %d" % -status if status < 0 else "ended with status %d" % status
             raise BuildError("%s %s" % (os.path.basename(command[0]), how))
@@ -228,7 +228,7 @@ class _Build:
         return None if self._limit_s is None else max(0.0, self._began + self._limit_s - time.monotonic())
 
 
-def _too_long(what: str, limit_s: Optional[float], program: str) -> str:
+def _too_long(what: str, limit_s: float, program: str) -> str:
     return (
         "the build of %s took longer than %g s and was ended while %s ran. Raise limits.environment_build_s of the "
         "fleet file, or use `--python-env none` with an environment that is there"
@@ -254,7 +254,7 @@ def _described(python: str, env: Dict[str, str], limit_s: Optional[float]) -> Py
         said = subprocess.check_output([program, "-c", _ABOUT], env=env, stdin=subprocess.DEVNULL, timeout=limit_s)
         path, version, platform = json.loads(said.decode("utf-8"))
     except subprocess.TimeoutExpired:
-        raise BuildError(_too_long("the environment", limit_s, program)) from None
+        raise BuildError(_too_long("the environment", limit_s or 0.0, program)) from None
     except (OSError, subprocess.CalledProcessError, ValueError) as error:
         raise BuildError("%s is not a Python that can be used: %s" % (program, error)) from None
     return Python(str(path), "%s on %s" % (version, platform))
