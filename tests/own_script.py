@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.integration.conftest import Fleet, command
+import psutil
+
+from tests.integration.conftest import Fleet, command, has_ended, until
 
 TRAIN = """
 data = open("data.txt").read()
@@ -16,9 +18,11 @@ open("model.pt", "w").write("model of " + data)
 """
 LINES = 200
 ALTERNATING = f"""
-import os, time
+import os, sys, time
 for number in range({LINES}):
     os.write(1 + number % 2, b"line %d\\n" % number)
+    if number == {LINES // 2}:
+        open(sys.argv[1], "w").close()
     time.sleep(0.1)
 """
 SEARCH = """
@@ -61,17 +65,33 @@ def check_files(fleet: Fleet, folder: Path, gate: Path, python: str, *words: str
     assert (fetched / "model.pt").read_text() == "model of old text"
 
 
-def check_order(fleet: Fleet, folder: Path, python: str, *words: str) -> None:
-    """Both streams of a script, which writes to them in turn, are printed in the order of its lines."""
+def check_order(fleet: Fleet, folder: Path, python: str, *words: str, agent_killed: bool = False) -> None:
+    """Both streams of a script, which writes to them in turn, are printed in the order of its lines; also where its
+    agent is killed at half of them."""
     (folder / "lines").mkdir()
     (folder / "lines" / "lines.py").write_text(ALTERNATING)
-    job = _typed(fleet, folder / "lines", "submit", *words, "--", python, "lines.py").strip()
+    half = folder / "half"
+    job = _typed(fleet, folder / "lines", "submit", *words, "--", python, "lines.py", str(half)).strip()
+    if agent_killed:
+        until(half.exists, "half of the lines", log=fleet.log)
+        _kill_agent_of(fleet.pid(job))
     assert fleet.over(job)["job"]["state"] == "done", fleet.log()
     logs = [sys.executable, "-m", "hostler", "logs", job, "--state-dir", str(fleet.state)]
     told = subprocess.run(logs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
     *lines, outcome = told.splitlines()
     assert lines == [f"line {number}" for number in range(LINES)]
     assert outcome.startswith(f"{job} done in ")
+
+
+def _kill_agent_of(pid: int) -> None:
+    """Kill the supervisor whose child a process is; its keeper starts the next one, which adopts the process."""
+    agent = psutil.Process(pid).parent()
+    assert agent is not None
+    keeper = agent.parent()
+    assert keeper is not None
+    assert agent.cmdline() == keeper.cmdline(), "an agent is its keeper's copy"
+    agent.kill()
+    until(lambda: has_ended(agent), "the end of the agent")
 
 
 def search_in(folder: Path) -> Path:

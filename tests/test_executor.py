@@ -25,6 +25,7 @@ from hostler.client.calls import Answer, Ask, Submitted, Told
 from hostler.client.executor import AsyncExecutor, Executor
 from hostler.client.jobs import HostlerWarning
 from hostler.client.plain import Client
+from hostler.client.snapshots import LARGE_BYTES
 from hostler.model.errors import (
     ControllerAbsent,
     FilesChanged,
@@ -593,6 +594,27 @@ def test_the_files_of_a_folder_travel_with_the_calls(played: Played, tmp_path: P
     assert {f"{FOLDER}/worker.py", f"{FOLDER}/calls.pkl", f"{FOLDER}/cloudpickle/cloudpickle.py"} <= set(paths)
     missing = {file.sha256: 0 for file in snapshot.manifest.files if file.path == "mine.py"}
     assert [source.path for source in snapshot.sources(missing)] == [tmp_path / "mine.py"]
+
+
+def test_a_large_folder_is_refused_before_it_is_read(
+    played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "weights.bin").open("wb") as file:
+        file.truncate(LARGE_BYTES + 1)
+    read: list[object] = []
+    digest = hashlib.file_digest
+    monkeypatch.setattr(
+        hashlib, "file_digest", lambda file, *more: (read.append(Path(file.name).name), digest(file, *more))[1]
+    )
+    with Executor(played, cwd=tmp_path) as executor:
+        error = executor.submit(double, 1).exception(PATIENCE_S)
+    assert isinstance(error, UsageError)
+    assert "1.0 GB" in str(error)
+    assert "allow_large=True" in str(error)
+    assert (played.sent, "weights.bin" in read) == ([], False)
+    (tmp_path / "weights.bin").unlink()
+    with Executor(played, cwd=tmp_path, allow_large=True) as executor:
+        assert executor.submit(double, 1).result(PATIENCE_S) == 2
 
 
 def test_a_folder_with_the_name_of_the_calls_is_refused(played: Played, tmp_path: Path) -> None:

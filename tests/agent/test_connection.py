@@ -91,14 +91,14 @@ def test_a_result_that_is_accepted_can_be_sent_back_and_a_deeper_request_is_answ
     client.launch(shell("j3.1", "cp $HOSTLER_INPUTS $HOSTLER_RESULT", inputs={"j1": [result]}))
     assert "deeper than 64 levels" in client.ended("j3.1")["result_error"]
     client.launch(attempt("j4.1", "true", inputs=deep(300)), shell("j5.1", "exit 5", inputs=deep(197)))
-    assert (client.ended("j4.1")["reason"], client.ended("j5.1")["exit_code"]) == ("spawn", 5)
+    assert (client.ended("j4.1")["reason"], client.ended("j5.1")["exit_code"]) == ("refused", 5)
 
 
 def test_what_can_be_read_of_a_bad_request_is_carried_out_or_answered(agent: Agent) -> None:
     client = agent.client()
     client.launch(attempt("j1.1", "sleep", "3600"), {"id": "../j2.1"}, {"id": "j3.1"})
     assert "must be a list of objects" in client.message("error")["error"]
-    assert client.ended("j3.1")["reason"] == "spawn"
+    assert client.ended("j3.1")["reason"] == "refused"
     client.send(type="stop", attempts=["j1.1", "../j2.1"], reason="cancelled")
     assert client.ended("j1.1")["reason"] == "stopped"
     client.send(type="recall", chunks=["c.1", None], reason="enough")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from base64 import b64decode
@@ -13,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from hostler.agent import environment_files, environments
-from tests.agent.harness import Agent, Client, Json, fresh_name, until
+from hostler.agent import environment_files, environments, procs
+from tests.agent.harness import Agent, Client, Json, alive, fresh_name, until
 from tests.integration.test_python_environments import wheel
 
 SHOWS = "import os, sys; print(sys.prefix == os.environ['VIRTUAL_ENV'], os.environ['PATH'].split(':')[0])"
@@ -255,7 +256,7 @@ def test_setup_that_cannot_be_understood_is_refused(client: Client, folder: Path
     name = fresh_name()
     client.launch(attempt(name, folder, setup=setup))
     end = client.ended(name)
-    assert (end["reason"], "setup" in end["error"]) == ("spawn", True)
+    assert (end["reason"], "setup" in end["error"]) == ("refused", True)
 
 
 def test_job_cannot_have_itself_judged_by_what_it_writes(client: Client, folder: Path) -> None:
@@ -283,6 +284,68 @@ def test_unused_environments_are_removed_and_used_ones_stay(tmp_path: Path) -> N
     assert environments.clean(str(root), ["running"]) == ["half", "old"]
     assert sorted(os.listdir(root)) == ["running", "used"]
     assert environments.clean(str(tmp_path / "nowhere"), []) == []
+
+
+def made(root: Path, key: str, unused_s: float, size: int = 0) -> Path:
+    (root / key / "env").mkdir(parents=True)
+    (root / key / "env" / "module").write_bytes(b"x" * size)
+    (root / key / "complete").touch()
+    at = time.time() - unused_s
+    os.utime(root / key / "complete", (at, at))
+    return root / key
+
+
+def room(folder: Path, wanted: int) -> list[str]:
+    root, attempts = str(folder / "environments"), str(folder / "attempts")
+    return [key for key, _ in environments.make_room(root, attempts, wanted, 3600.0)]
+
+
+def test_room_is_made_by_what_was_unused_for_longest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "environments"
+    for key, unused_s in (("new", 60.0), ("older", 9000.0), ("oldest", 90_000.0), ("old", 5000.0)):
+        made(root, key, unused_s)
+    gone = {"oldest": 100, "older": 200, "old": 400}
+    monkeypatch.setattr(
+        environments, "_free_bytes", lambda _: sum(size for key, size in gone.items() if not (root / key).exists())
+    )
+    assert room(tmp_path, 0) == []
+    assert room(tmp_path, 150) == ["oldest", "older"]
+    assert room(tmp_path, 10_000) == ["old"]
+    assert os.listdir(root) == ["new"]
+    assert room(tmp_path / "nowhere", 1) == []
+
+
+def test_room_is_not_made_by_environments_that_attempts_or_processes_use(tmp_path: Path) -> None:
+    root = tmp_path / "environments"
+    for key in ("attempt", "process", "building", "unused"):
+        made(root, key, 90_000.0)
+    (tmp_path / "attempts" / "j1.1").mkdir(parents=True)
+    (tmp_path / "attempts" / "j1.1" / "setup.json").write_text('{"ready_at": 1.0, "key": "attempt"}')
+    env = {**os.environ, "VIRTUAL_ENV": str(root / "process" / "env")}
+    with (
+        subprocess.Popen(["sleep", "3600"], env=env) as running,
+        environments._locked(str(root), "building"),
+    ):
+        until(lambda: procs.variable_of(running.pid, "VIRTUAL_ENV") == env["VIRTUAL_ENV"], "the process")
+        assert room(tmp_path, 1 << 60) == ["unused"]
+        running.kill()
+
+
+def test_build_that_takes_too_long_is_ended_with_all_its_processes(agent: Agent, folder: Path) -> None:
+    client, name = agent.client(), fresh_name()
+    slow = folder.parent / "bin" / "uv"
+    slow.parent.mkdir()
+    slow.write_text(f"#!/bin/sh\nsetsid sleep 3600 & echo $! > {folder.parent}/pid\nsleep 3600\n")
+    slow.chmod(0o755)
+    env = {"PATH": f"{slow.parent}:{os.environ['PATH']}"}
+    client.launch(attempt(name, folder, env=env, build_s=2.0))
+    end = client.ended(name)
+    assert (end["exit_code"], end["reason"]) == (125, "environment")
+    first = end["error"].splitlines()[0]
+    assert first.startswith("the build of requirements.txt took longer than 2 s and was ended while uv ran. Raise ")
+    assert "limits.environment_build_s" in first
+    pid = int((folder.parent / "pid").read_text())
+    until(lambda: not alive(pid), "the end of what the build has started")
 
 
 def test_agent_removes_unused_environments_when_a_controller_comes(agent: Agent) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from hostler.backends.facts import input_of, progress_of, telemetry_of
+from hostler.backends.facts import input_of, link_up_of, progress_of, telemetry_of
 from hostler.model.codec import record_fault
 from hostler.model.inputs import Ended, Found, Progress, Returned, Searched, Started, Telemetry, Trouble, WorkerRefused
 from hostler.model.telemetry import USERS_MOST, DeviceTelemetry, DeviceUser
@@ -197,3 +197,9 @@ def test_last_words_are_taken_as_far_as_they_are_text() -> None:
     without = input_of("n", ENDED)
     assert isinstance(without, Ended)
     assert without.evidence is None
+
+
+@pytest.mark.parametrize("told", ["cgroup", "watched", None, "", "else", 7, ["cgroup"], {}])
+def test_how_memory_limits_are_kept_is_taken_as_far_as_it_is_known(told: Any) -> None:
+    hello = {"agent": "a", "incarnation": 1, "boot": "b", "attempts": [], "chunks": [], "memory_limits": told}
+    assert link_up_of("n", hello).memory_limits == (told if told in ("cgroup", "watched") else None)

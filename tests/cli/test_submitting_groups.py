@@ -200,7 +200,7 @@ def test_a_thousand_jobs_read_files_and_programs_once(
 
         return call
 
-    monkeypatch.setattr(folders, "take", counted("take", folders.take))
+    monkeypatch.setattr(folders, "hashed", counted("hashed", folders.hashed))
     monkeypatch.setattr(snapshots, "_environment", counted("environment", snapshots._environment))
     monkeypatch.setattr(shutil, "which", counted("which", shutil.which))
     monkeypatch.setattr(notes, "_exists", counted("exists", notes._exists))
@@ -209,7 +209,7 @@ def test_a_thousand_jobs_read_files_and_programs_once(
     assert said.out == "g1\n"
     assert len(fake.specs) == 1000
     assert len(fake.sent) == 1
-    assert {name: calls.count(name) for name in calls} == {"take": 1, "environment": 2, "which": 2, "exists": 1}
+    assert {name: calls.count(name) for name in calls} == {"hashed": 1, "environment": 2, "which": 2, "exists": 1}
     assert said.err.count("note: ") == 1
 
 

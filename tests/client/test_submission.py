@@ -106,7 +106,20 @@ def test_spec_without_options_is_that_of_the_current_folder(tmp_path: Path, monk
     assert (spec.name, spec.key, spec.payload.cwd) == ("python train.py", None, str(tmp_path))
     assert spec.resources.device is None
     assert load_specs([script_spec(ARGV, {"gpus": 2})])[0].resources.device == "gpu"
-    assert load_specs([script_spec(ARGV, {"gpus": 2, "device": "cpu"})])[0].resources.device == "cpu"
+    assert load_specs([script_spec(ARGV, {"gpus": 2, "device": "any"})])[0].resources.device == "any"
+
+
+@pytest.mark.parametrize("field", ["outputs", "files"])
+@pytest.mark.parametrize("pattern", ["../x", "/x", "a\0b", ""])
+def test_patterns_that_lead_out_of_the_folder_are_refused_before_files_are_sent(field: str, pattern: str) -> None:
+    with pytest.raises(UsageError, match=f"^{field}: "):
+        script_spec(ARGV, {field: ["good/*", pattern]})  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_gpus_on_a_cpu_are_refused_by_both_names(gpus: int) -> None:
+    with pytest.raises(UsageError, match=f"gpus={gpus} asks for GPUs, and device is cpu; leave one of the two out"):
+        script_spec(ARGV, {"gpus": gpus, "device": "cpu"})
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -112,6 +112,7 @@ class TestFailure:
             ({"signal": 9, "reason": "memory"}, FailureClass.MEMORY),
             ({"exit_code": None, "reason": "spawn", "error": "no such file"}, FailureClass.SPAWN),
             ({"exit_code": None, "reason": "command", "error": "no such file"}, FailureClass.SPAWN),
+            ({"exit_code": None, "reason": "refused", "error": "argument list too long"}, FailureClass.SPAWN),
             ({"exit_code": None, "reason": "lost"}, FailureClass.LOST),
             ({"exit_code": None, "reason": "unknown"}, FailureClass.LOST),
             ({"result_error": "not JSON"}, FailureClass.RESULT),
@@ -151,11 +152,47 @@ class TestFailure:
         world.tell(ended("j1.2", exit_code=None, reason="command", error="there is no file 'x.py' in /m"))
         assert (world.job_state("j1"), world.state.jobs["j1"].attempts) == (JobState.FAILED, 2)
 
+    def test_an_order_that_no_process_can_be_started_from_fails_the_job_and_speaks_against_no_device(self) -> None:
+        world = fleet(devices=1)
+        world.submit(script())
+        world.tell(ended("j1.1", exit_code=None, reason="refused", error="cannot start 'true': Argument list too long"))
+        job = world.state.jobs["j1"]
+        assert (job.state, job.failure, job.attempts) == (JobState.FAILED, FailureClass.SPAWN, 1)
+        assert job.why == (
+            "no process can be started from this job: cannot start 'true': Argument list too long. "
+            "Submit it with another command or environment"
+        )
+        (failed,) = world.of(events.JobFailed)
+        assert failed.against == ()
+
     def test_another_failure_to_start_is_tried_again_on_the_same_node(self) -> None:
         world = fleet(devices=1)
         world.submit(script())
         world.tell(ended("j1.1", exit_code=None, reason="spawn", error="No space left on device"))
         assert world.job_state("j1") is JobState.PENDING
+
+    @pytest.mark.parametrize(
+        ("field", "why"),
+        [
+            ("", "a field with an empty name"),
+            ("a\0b", "'a\\x00b' has a control character"),
+            ("a\nb", "has a control character"),
+            ("x" * 257, "has a name of 257 characters; 256 are the most"),
+        ],
+    )
+    def test_a_result_whose_fields_cannot_be_columns(self, field: str, why: str) -> None:
+        world = fleet()
+        world.submit(script(retry=Retry(max_attempts={FailureClass.RESULT: 1})))
+        world.tell(ended("j1.1", result={"loss": 0.1, field: 1}))
+        job = world.state.jobs["j1"]
+        assert (job.state, job.failure, job.result) == (JobState.FAILED, FailureClass.RESULT, None)
+        assert why in str(job.why)
+
+    def test_fields_within_fields_of_a_result_may_be_called_anything(self) -> None:
+        world = fleet()
+        world.submit(script())
+        world.tell(ended("j1.1", result={"größe 2": 1, "inner": {"": 1, "a\nb": 2}}))
+        assert world.job_state("j1") is JobState.DONE
 
     def test_a_required_result_that_is_missing(self) -> None:
         world = fleet()

@@ -21,7 +21,7 @@ def needing(**needs: object) -> JobSpec:
 
 @pytest.mark.parametrize("pattern", ["/etc/passwd", "../model.pt", "runs/../../model.pt", "..", "", "/", "a\0b"])
 def test_outputs_outside_the_folder_of_the_job_are_refused(pattern: str) -> None:
-    with pytest.raises(SpecError, match=r"^job 'job': outputs has .*\. Name files below the folder of the job$"):
+    with pytest.raises(SpecError, match=r"^job 'job': outputs: "):
         admit(State(), (leaving("model.pt"), leaving("model.pt", pattern)))
 
 
@@ -33,14 +33,14 @@ def test_outputs_below_the_folder_of_the_job_are_admitted(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("needs", "what"),
     [
-        ({"gpus": 2}, "2 GPUs"),
-        ({"gpus": 8, "vram_gb": 24.0}, "8 GPUs"),
-        ({"gpu_models": ("4090",)}, "GPU model 4090"),
-        ({"gpu_models": ("4090", "A100"), "gpus": 2}, "2 GPUs"),
+        ({"gpus": 2}, "gpus asks for 2 GPUs"),
+        ({"gpus": 8, "vram_gb": 24.0}, "gpus asks for 8 GPUs"),
+        ({"gpu_models": ("4090",)}, "gpu_models names 4090"),
+        ({"gpu_models": ("4090", "A100"), "gpus": 2}, "gpus asks for 2 GPUs"),
     ],
 )
 def test_gpus_on_a_cpu_slot_are_refused(needs: dict[str, object], what: str) -> None:
-    with pytest.raises(SpecError, match=f"^job 'job': {what} and device cpu contradict each other. Leave out one of"):
+    with pytest.raises(SpecError, match=f"^job 'job': {what}, and device is cpu; leave one of the two out$"):
         admit(State(), (needing(device="cpu", **needs),))
 
 

@@ -25,6 +25,12 @@ def test_order_of_output_is_exact(ray_town: Town, tmp_path: Path) -> None:
         check_order(fleet, tmp_path, "python3")
 
 
+def test_order_of_output_is_exact_where_the_agent_is_killed_meanwhile(ray_town: Town, tmp_path: Path) -> None:
+    with a_share(tmp_path, ray_town.python, ray_town.address, cpus=1) as fleet:
+        fleet.start()
+        check_order(fleet, tmp_path, "python3", agent_killed=True)
+
+
 def test_sweep_runs_the_files_of_its_submission(ray_town: Town, tmp_path: Path) -> None:
     with a_share(tmp_path, ray_town.python, ray_town.address, cpus=1) as fleet:
         fleet.start()

@@ -68,9 +68,20 @@ def test_needs_beside_the_command_and_in_resources_go_together(tmp_path: Path) -
     assert in_file(tmp_path, {**FINE, "device": "any", "resources": {"cpu_too": True}}).cpu_too
 
 
+@pytest.mark.parametrize("gpus", [1, 2])
+@pytest.mark.parametrize("device_in_resources", [False, True])
+@pytest.mark.parametrize("gpus_in_resources", [False, True])
+def test_gpus_on_a_cpu_are_refused_by_both_names(
+    tmp_path: Path, gpus: int, device_in_resources: bool, gpus_in_resources: bool
+) -> None:
+    inner = {**({"device": "cpu"} if device_in_resources else {}), **({"gpus": gpus} if gpus_in_resources else {})}
+    outer = {**({} if device_in_resources else {"device": "cpu"}), **({} if gpus_in_resources else {"gpus": gpus})}
+    with pytest.raises(SettingsError, match=f"gpus asks for {gpus} GPUs?, and device is cpu; leave one of the two out"):
+        in_file(tmp_path, {**FINE, **outer, "resources": inner})
+
+
 def test_gpus_beside_the_command_state_the_device(tmp_path: Path) -> None:
     assert in_file(tmp_path, {**FINE, "gpus": 1}).device == "gpu"
-    assert in_file(tmp_path, {**FINE, "gpus": 2, "device": "cpu"}).device == "cpu"
     assert in_file(tmp_path, {**FINE, "gpus": 2, "resources": {"device": "any"}}).device == "any"
     assert in_file(tmp_path, {**FINE, "resources": {"gpus": 1}}).device is None
 
@@ -162,3 +173,10 @@ def test_a_submitted_job_may_name_a_snapshot() -> None:
 )
 def test_a_submitted_job_that_contradicts_itself_is_refused(job: dict[str, Any], message: str) -> None:
     assert refusal(**job).startswith(message)
+
+
+@pytest.mark.parametrize("field", ["outputs", "files"])
+@pytest.mark.parametrize("pattern", ["../x", "a/../../x", "/x", "a\0b"])
+def test_patterns_that_lead_out_of_the_folder_are_refused(tmp_path: Path, field: str, pattern: str) -> None:
+    with pytest.raises(SettingsError, match=field):
+        in_file(tmp_path, {**FINE, field: [pattern]})

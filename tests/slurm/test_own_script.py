@@ -42,6 +42,10 @@ def test_order_of_output_is_exact(fleet: ClusterFleet, tmp_path: Path) -> None:
     check_order(fleet, tmp_path, sys.executable)
 
 
+def test_order_of_output_is_exact_where_the_agent_is_killed_meanwhile(fleet: ClusterFleet, tmp_path: Path) -> None:
+    check_order(fleet, tmp_path, sys.executable, agent_killed=True)
+
+
 def test_sweep_runs_the_files_of_its_submission(fleet: ClusterFleet, tmp_path: Path) -> None:
     check_search(fleet, tmp_path, fleet.shared / "gate", sys.executable)
     when(lambda: not list(fleet.shared.glob("**/trees/**/j2")), "the end of its folder", fleet)

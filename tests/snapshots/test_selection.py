@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hostler.model.errors import FilesError
+from hostler.snapshots.folder import take
 from hostler.snapshots.selection import select
 
 
@@ -151,3 +152,15 @@ def test_folder_that_is_taken_back_does_not_take_back_what_is_left_out_below_it(
     made(tmp_path, "data/c")
     (tmp_path / ".gitignore").write_text(lines)
     assert "data/a/b" not in select(tmp_path).paths
+
+
+def test_links_to_files_that_patterns_mean_are_taken_with_their_content(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "b.txt").write_text("data")
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "b.txt").symlink_to(tmp_path / "elsewhere" / "b.txt")
+    (tmp_path / "p" / "folder").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "p" / "loop").symlink_to("loop")
+    for patterns in (None, ["b.txt"], ["**"]):
+        (file,) = take(tmp_path / "p", patterns).manifest.files
+        assert (file.path, file.size) == ("b.txt", 4)

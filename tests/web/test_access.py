@@ -351,7 +351,8 @@ class TestNames:
         asked: list[str] = []
         still.desk.log = lambda attempt, *_: asked.append(attempt)  # type: ignore[method-assign, assignment]
         reply = still.get(path.format(step))
-        assert reply.status == 404, reply.body
+        # A NUL is refused by its own message where ids and names are read.
+        assert reply.status in ((404, 422) if "%00" in step else (404,)), reply.body
         assert asked == []
 
     @pytest.mark.parametrize("stream", ["..", "../out", "out/../../x", "out\x00", "", "OUT", "out.offset"])

@@ -104,3 +104,35 @@ def test_of_very_many_faults_the_first_are_listed(served: Window, job: dict[str,
     message = served.post(JOBS, [job] * 2000).json["message"]
     assert message.endswith("; and at least 995 more")
     assert message.count("jobs[") == 5
+
+
+@pytest.mark.parametrize("job", [FULL, SHORT])
+@pytest.mark.parametrize("path", [JOBS, GROUPS])
+def test_gpus_on_a_cpu_are_refused_by_both_names(served: Window, job: dict[str, Any], path: str) -> None:
+    jobs = [{**job, "resources": {"gpus": 2, "device": "cpu"}}]
+    reply = served.post(path, jobs if path == JOBS else {"group": {"name": "a"}, "jobs": jobs})
+    assert reply.status == 422
+    assert "gpus asks for 2 GPUs, and device is cpu; leave one of the two out" in reply.json["message"]
+
+
+@pytest.mark.parametrize("field", ["outputs", "files"])
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("../x", "leads out of the folder"),
+        ("a/../../x", "leads out of the folder"),
+        ("/etc/passwd", "leads out of the folder"),
+        ("a\0b", "NUL byte"),
+        ("", ""),
+    ],
+)
+@pytest.mark.parametrize("form", ["short", "full"])
+def test_patterns_that_lead_out_of_the_folder_are_refused(
+    served: Window, field: str, pattern: str, why: str, form: str
+) -> None:
+    more = {field: [pattern], "cwd": "/data"}
+    job = {**SHORT, **more} if form == "short" else {**FULL, "payload": {**FULL["payload"], **more}}
+    reply = served.post(JOBS, [job])
+    assert reply.status == 422
+    assert field in reply.json["message"]
+    assert why in reply.json["message"]

@@ -24,7 +24,7 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
-HOSTILE = ["; rm -rf ~", "$(reboot)", "a\nb\x1b[2J", "'\"`", "[bold]x[/bold]", "\u202egnp", "\x00", "a" * 256, "ß 名"]
+HOSTILE = ["; rm -rf ~", "$(reboot)", "a\nb\x1b[2J", "'\"`", "[bold]x[/bold]", "\u202egnp", "a" * 256, "ß 名"]
 
 
 def submit(served: Window, *specs: Any) -> Any:
@@ -113,6 +113,46 @@ def test_bodies_that_are_no_jobs(served: Window, body: bytes) -> None:
     reply = served.ask("POST", JOBS, body)
     assert (reply.status, reply.json["error"]) == (422, "SpecError")
     assert len(reply.json["message"]) < 2000
+    assert served.desk.driver.state.jobs == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ('{"group": {"name": "a"}, "group": {"name": "b"}, "jobs": []}', "group"),
+        ('{"group": {"name": "a", "name": "b"}, "jobs": []}', "group.name"),
+        ('{"group": {"name": "a"}, "jobs": [{"argv": ["true"]}, {"argv": ["true"], "env": {"A": "1", "A": "2"}}]}',
+         "jobs[1].env.A"),
+    ],
+    ids=["top", "nested", "in a list"],
+)  # fmt: skip
+def test_field_that_is_given_twice_is_refused_by_its_path(served: Window, body: str, field: str) -> None:
+    reply = served.ask("POST", "/api/v1/groups", body.encode())
+    assert (reply.status, reply.json["error"]) == (422, "SpecError")
+    assert f"{field} is given twice" in reply.json["message"]
+    assert served.desk.driver.state.groups == {}
+
+
+def test_priority_that_is_given_twice_is_refused(served: Window) -> None:
+    submit(served, script("a"))
+    reply = served.ask("POST", f"{JOBS}/j1/priority", b'{"priority": 1, "priority": 2}')
+    assert (reply.status, "priority is given twice" in reply.json["message"]) == (422, True)
+
+
+@pytest.mark.parametrize("path", [f"{JOBS}/a%00b", f"{JOBS}/a%00b/story", f"{JOBS}?called=a%00b", f"{JOBS}?node=%00"])
+def test_name_with_nul_in_a_path_or_query_is_refused(served: Window, path: str) -> None:
+    assert served.get(path).status == 422
+    assert served.get(f"{JOBS}/{'x' * 257}").status == 422
+
+
+@pytest.mark.parametrize("field", ["name", "key", "config"])
+@pytest.mark.parametrize(("text", "why"), [("a\0b", "NUL"), ("x" * 257, "256")])
+def test_name_with_nul_or_too_long_is_refused_and_not_cut(served: Window, field: str, text: str, why: str) -> None:
+    for job in (GOOD, {"argv": ["true"]}):
+        reply = served.post(JOBS, [{**job, field: text}])
+        assert (reply.status, field in reply.json["message"], why in reply.json["message"]) == (422, True, True)
+    group = served.post("/api/v1/groups", {"group": {"name": text}, "jobs": [GOOD]})
+    assert (group.status, why in group.json["message"]) == (422, True)
     assert served.desk.driver.state.jobs == {}
 
 

@@ -83,7 +83,7 @@ class Attempts:
                 self._queue(attempt_spec(item))
                 accepted.append(item)
             except RequestError as error:
-                self._report(item["id"], reason="spawn", error=str(error))
+                self._report(item["id"], reason=setup.REFUSED, error=str(error))
         if accepted:
             self._node.record({"op": "launch", "attempts": accepted})
         if type(raw) is not list or len(named) < len(raw):
@@ -116,8 +116,7 @@ class Attempts:
         try:
             pid = self._spawn(attempt)
         except (SpawnError, OSError) as error:
-            reason = "command" if isinstance(error, SpawnError) and error.permanent else "spawn"
-            self._end(attempt, reason=reason, error=str(error))
+            self._end(attempt, reason=setup.reason_of(error), error=str(error))
             return
         attempt.place.running, attempt.started_at = attempt, self._node.loop.wall()
         self._by_pid[pid] = self.unannounced[pid] = attempt
@@ -143,7 +142,7 @@ class Attempts:
         if attempt.stop_reason is None:
             procs.signal_group(pid, signal.SIGKILL)
         else:
-            procs.kill_tree(self._mark(attempt), pid)
+            self._kill(attempt, pid)
         code, number = procs.exit_status(info)
         at = self._node.loop.wall()
         self._node.record({"op": "exit", "attempt": attempt.spec.id, "code": code, "signal": number, "at": at})
@@ -152,6 +151,7 @@ class Attempts:
     def restore(self, records: Dict[str, Json], same_boot: bool, keeper_exits: str) -> None:
         """Take up the attempts of the journal: adopt what runs, end what does not, queue what has not begun."""
         self._folders.tidy(records.keys())
+        self._memory.restore(records.keys())
         for record in records.values():
             self._restore(record, same_boot, keeper_exits)
 
@@ -179,6 +179,11 @@ class Attempts:
         with_setup = [name for name, attempt in self.live.items() if attempt.spec.setup is not None]
         found = [setup.outcome(self._path(name)) for name in with_setup]
         return [each.key for each in found if each is not None and each.key is not None]
+
+    @property
+    def memory_limits(self) -> str:
+        """Who limits the memory of attempts here: ``cgroup`` or ``watched``."""
+        return self._memory.kind
 
     def result_path(self, name: str) -> str:
         """Where an attempt leaves its result."""
@@ -224,9 +229,11 @@ class Attempts:
             _write(env["HOSTLER_INPUTS"], encode(spec.inputs))
         self._recording.begin(spec.id, folder)
         if self._setups.is_needed(spec, env):
-            return self._setups.start(spec, env, folder)
+            cgroup = "" if spec.memory_bytes is None else self._memory.prepare(spec.id, spec.memory_bytes)
+            return self._setups.start(spec, env, folder, cgroup)
         streams = Streams(self._node.null, folder + "/out", folder + "/err")
-        return procs.spawn(self._node.programs, spec.argv, env, spec.cwd or folder, streams)
+        with self._memory.room(spec.id, spec.memory_bytes):
+            return procs.spawn(self._node.programs, spec.argv, env, spec.cwd or folder, streams)
 
     def _announce(self, pid: int, attempt: Attempt) -> None:
         """Our child, running or a zombie, always has a start time."""
@@ -293,12 +300,17 @@ class Attempts:
         if procs.is_running(process):
             procs.signal_group(process.pid, signal.SIGTERM)
             procs.signal_group(process.pid, signal.SIGCONT)
-        mark, grace_s = self._mark(attempt), attempt.spec.grace_s
+        grace_s = attempt.spec.grace_s
         if attempt.stop_reason == "lease":
             grace_s = min(grace_s, _LEASE_GRACE_S)
         elif attempt.stop_reason == "memory":
             grace_s = 0.0  # it may take all that the machine has meanwhile
-        attempt.timers.append(self._node.loop.call_later(grace_s, lambda: procs.kill_tree(mark, process.pid)))
+        attempt.timers.append(self._node.loop.call_later(grace_s, lambda: self._kill(attempt, process.pid)))
+
+    def _kill(self, attempt: Attempt, group: Optional[int] = None) -> None:
+        """Kill the process group and all else of an attempt."""
+        self._memory.kill(attempt.spec.id)
+        procs.kill_tree(self._mark(attempt), group)
 
     def _reaped(self, attempt: Attempt, code: Optional[int], number: Optional[int], usage: Any) -> None:
         """It is gone, and with it its pid; how that is to be understood may have to wait a moment."""
@@ -320,7 +332,7 @@ class Attempts:
         if reason is None:
             reason, error = self._setups.verdict(attempt.spec, self._path(attempt.spec.id), code)
         if reason is None:
-            reason, error = self._memory_verdict(code, number)
+            reason, error = self._memory_verdict(attempt.spec, code, number)
         self._end(
             attempt,
             exit_code=code,
@@ -331,8 +343,13 @@ class Attempts:
             max_rss_bytes=None if usage is None else _max_rss_bytes(usage),
         )
 
-    def _memory_verdict(self, code: Optional[int], number: Optional[int]) -> Tuple[Optional[str], Optional[str]]:
-        """Only positive evidence counts: the kernel's counter."""
+    def _memory_verdict(
+        self, spec: AttemptSpec, code: Optional[int], number: Optional[int]
+    ) -> Tuple[Optional[str], Optional[str]]:
+        """Only positive evidence counts: the kernel's counters, of the attempt's cgroup and of the machine."""
+        why = None if spec.memory_bytes is None or code == 0 else self._memory.verdict(spec.id, spec.memory_bytes)
+        if why is not None:
+            return "memory", why
         is_killed = number == signal.SIGKILL or code == _SHELL_SAYS_KILLED
         if is_killed and self._node.has_new_oom_kill():
             return "memory", "the kernel ended a process of this machine for want of memory just then"
@@ -439,7 +456,7 @@ class Attempts:
         if status is None and tries > 0:
             self._node.later(_EXIT_RETRY_S, lambda: self._gone(attempt, process, keeper_exits, tries - 1))
             return
-        procs.kill_tree(self._mark(attempt))
+        self._kill(attempt)
         if status is None and attempt.stop_reason is None:
             self._lose(attempt, "it ended while nobody watched it")
         else:

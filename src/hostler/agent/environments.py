@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from shutil import which
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
-from . import environment_files
+from . import environment_files, procs
 from .environment_files import CONDA, PYPROJECT, UV_LOCK
 from .removal import remove
 
@@ -71,8 +71,12 @@ class Environment(NamedTuple):
         return {**kept, "PATH": path, "CONDA_PREFIX" if self.conda else "VIRTUAL_ENV": self.path}
 
 
-def ready(root: str, folder: str, path: str, python: str, env: Dict[str, str]) -> Environment:
+def ready(
+    root: str, folder: str, path: str, python: str, env: Dict[str, str], limit_s: Optional[float] = None
+) -> Environment:
     """The environment that a file of a folder states, built unless it is there. Raises BuildError and OSError.
+
+    A build that takes longer than ``limit_s`` seconds is ended; waiting for another one is not counted.
 
     What the build prints goes to the standard output and error of this process.
     """
@@ -80,7 +84,7 @@ def ready(root: str, folder: str, path: str, python: str, env: Dict[str, str]) -
         files = environment_files.contents(folder, path)
     except environment_files.FileError as error:
         raise BuildError(str(error)) from None
-    base = _described(python, env)
+    base = _described(python, env, limit_s)
     kind = environment_files.kind_of(path)
     key = environment_files.key_of(files, base.about)
     made = Environment(key, "%s/%s/env" % (root, key), kind == CONDA)
@@ -91,7 +95,7 @@ def ready(root: str, folder: str, path: str, python: str, env: Dict[str, str]) -
             began = time.monotonic()
             remove("%s/%s" % (root, key))
             os.mkdir("%s/%s" % (root, key), 0o700)
-            _Build(made, folder, path, base, env, lock).run(kind)
+            _Build(made, folder, path, base, env, lock, limit_s).run(kind)
             _complete(root, made, path, base)
             _say("the Python environment of %s is ready after %.0f s" % (path, time.monotonic() - began))
         os.utime("%s/%s/%s" % (root, key, _COMPLETE))
@@ -102,14 +106,40 @@ def clean(root: str, in_use: List[str], unused_s: float = UNUSED_S) -> List[str]
     """Remove the environments that no attempt has used for so long; returns their keys. Raises OSError."""
     gone = []
     for key in sorted(os.listdir(root)) if os.path.isdir(root) else []:
-        if key.endswith(".lock") or key in in_use or not _is_old(root, key, unused_s):
-            continue
-        with _locked(root, key, wait=False) as lock:
-            if lock >= 0 and _is_old(root, key, unused_s):
-                remove("%s/%s" % (root, key))
-                os.unlink("%s/%s.lock" % (root, key))
-                gone.append(key)
+        if not key.endswith(".lock") and key not in in_use and clean_one(root, key, unused_s):
+            gone.append(key)
     return gone
+
+
+def make_room(root: str, attempts: str, wanted_bytes: int, unused_s: float) -> "list[tuple[str, int]]":
+    """Remove environments, what was not used for longest first, until the disk has so much more free space.
+
+    Those stay that an attempt with a folder in ``attempts`` or any process runs in, and those that were used less long
+    ago. Returns the keys that went, with the bytes that each has freed. Raises OSError.
+    """
+    busy = _keys_in_use(root, attempts)
+    keys = [each for each in (os.listdir(root) if os.path.isdir(root) else []) if not each.endswith(".lock")]
+    gone, free = [], _free_bytes(root) if keys else 0
+    wanted = free + wanted_bytes
+    for key in sorted(set(keys) - busy, key=lambda each: -_unused_for(root, each)):
+        if free >= wanted:
+            break
+        if clean_one(root, key, unused_s):
+            before, free = free, _free_bytes(root)
+            gone.append((key, max(0, free - before)))
+    return gone
+
+
+def clean_one(root: str, key: str, unused_s: float) -> bool:
+    """Remove an environment that nothing has used for so long; whether it went. Raises OSError."""
+    if not _is_old(root, key, unused_s):
+        return False
+    with _locked(root, key, wait=False) as lock:
+        if lock < 0 or not _is_old(root, key, unused_s):
+            return False
+        remove("%s/%s" % (root, key))
+        os.unlink("%s/%s.lock" % (root, key))
+        return True
 
 
 def command(root: str, in_use: List[str]) -> List[str]:
@@ -120,8 +150,19 @@ def command(root: str, in_use: List[str]) -> List[str]:
 class _Build:
     """One build, by the commands of the tools that are on the node."""
 
-    def __init__(self, made: Environment, folder: str, path: str, base: Python, env: Dict[str, str], lock: int) -> None:
+    def __init__(
+        self,
+        made: Environment,
+        folder: str,
+        path: str,
+        base: Python,
+        env: Dict[str, str],
+        lock: int,
+        limit_s: Optional[float],
+    ) -> None:
         self._made = made
+        self._limit_s = limit_s
+        self._began = time.monotonic()
         self._file = os.path.join(folder, path)
         self._base = base
         self._env = {name: value for name, value in env.items() if name not in ("PYTHONHOME", "VIRTUAL_ENV")}
@@ -169,24 +210,51 @@ class _Build:
         folder = os.path.dirname(self._file)
         _say("$ " + " ".join("-c …" if "\n" in word else word for word in command))
         try:
-            status = subprocess.call(
+            process = subprocess.Popen(
                 command, env=env or self._env, cwd=folder, stdin=subprocess.DEVNULL, pass_fds=(self._lock,)
             )
         except OSError as error:
             raise BuildError("cannot start %s: %s" % (command[0], error.strerror)) from None
+        try:
+            status = process.wait(self._left_s())
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise BuildError(_too_long(os.path.basename(self._file), self._limit_s or 0.0, command[0])) from None
         if status != 0:
             how = "was ended by signal %d" % -status if status < 0 else "ended with status %d" % status
             raise BuildError("%s %s" % (os.path.basename(command[0]), how))
 
+    def _left_s(self) -> Optional[float]:
+        return None if self._limit_s is None else max(0.0, self._began + self._limit_s - time.monotonic())
 
-def _described(python: str, env: Dict[str, str]) -> Python:
+
+def _too_long(what: str, limit_s: float, program: str) -> str:
+    return (
+        "the build of %s took longer than %g s and was ended while %s ran. Raise limits.environment_build_s of the "
+        "fleet file, or use `--python-env none` with an environment that is there"
+        % (what, limit_s, os.path.basename(program))
+    )
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a command and what it has started: all carry the folder of the attempt, as this process does."""
+    folder = os.environ.get("HOSTLER_ATTEMPT_DIR")
+    if folder is not None:
+        procs.kill_tree("HOSTLER_ATTEMPT_DIR=" + folder, spared=os.getpid())
+    process.kill()
+    process.wait()
+
+
+def _described(python: str, env: Dict[str, str], limit_s: Optional[float]) -> Python:
     """Raises BuildError where the interpreter does not answer."""
     program = _program(python, env)
     if program is None:
         raise BuildError("there is no program %s in the PATH of this node" % python)
     try:
-        said = subprocess.check_output([program, "-c", _ABOUT], env=env, stdin=subprocess.DEVNULL)
+        said = subprocess.check_output([program, "-c", _ABOUT], env=env, stdin=subprocess.DEVNULL, timeout=limit_s)
         path, version, platform = json.loads(said.decode("utf-8"))
+    except subprocess.TimeoutExpired:
+        raise BuildError(_too_long("the environment", limit_s or 0.0, program)) from None
     except (OSError, subprocess.CalledProcessError, ValueError) as error:
         raise BuildError("%s is not a Python that can be used: %s" % (program, error)) from None
     return Python(str(path), "%s on %s" % (version, platform))
@@ -251,12 +319,35 @@ def _complete(root: str, made: Environment, path: str, base: Python) -> None:
 
 def _is_old(root: str, key: str, unused_s: float) -> bool:
     """Whether it was last used, or its build was last begun, so long ago."""
+    return _unused_for(root, key) >= unused_s
+
+
+def _unused_for(root: str, key: str) -> float:
+    """How long ago it was last used, or its build was last begun; less than nothing where there is none."""
     for name in ("%s/%s" % (key, _COMPLETE), key):
         try:
-            return time.time() - os.stat("%s/%s" % (root, name)).st_mtime >= unused_s
+            return time.time() - os.stat("%s/%s" % (root, name)).st_mtime
         except (FileNotFoundError, NotADirectoryError):
             continue
-    return False
+    return -1.0
+
+
+def _keys_in_use(root: str, attempts: str) -> "set[str]":
+    """By what the setup of each attempt has noted, and by the variables of all processes."""
+    from .setup import outcome  # which needs this module
+
+    names = os.listdir(attempts) if os.path.isdir(attempts) else []
+    noted = [outcome("%s/%s" % (attempts, name)) for name in names]
+    found = {each.key for each in noted if each is not None and each.key is not None}
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        below = (each for each in procs.values_of(variable) if each.startswith(root + "/"))
+        found.update(each[len(root) + 1 :].partition("/")[0] for each in below)
+    return found
+
+
+def _free_bytes(root: str) -> int:
+    told = os.statvfs(root)
+    return told.f_bavail * told.f_frsize
 
 
 def _say(text: str) -> None:

@@ -27,7 +27,7 @@ from .connection import connect
 from .contents import COPY_BYTES, PLAINLY, called, content, in_words, nothing_but_bytes, pieces, reading, regular_size
 from .paths import inside, relative
 from .patterns import changed, matcher, walk
-from .protocol import PROTOCOL, Json, RequestError, decode, integer, is_id, line
+from .protocol import PROTOCOL, Json, RequestError, decode, integer, is_id, line, seconds
 from .removal import noted, raise_first, remove
 
 BLOBS = "blobs"
@@ -86,6 +86,7 @@ class Files:
             "find": self._find,
             "stock": self._stock,
             "drop": self._drop,
+            "drop_environments": self._drop_environments,
             "clear": self._clear,
             "keep": self._keep,
             "at": self._at,
@@ -361,6 +362,16 @@ class Files:
         from .stock import drop
 
         return drop(self._root, ENDINGS, request)
+
+    def _drop_environments(self, request: Json) -> Json:
+        """Remove Python environments that were not used of late, until the disk has so much more space."""
+        from .environments import FOLDER, make_room
+
+        root, attempts = os.path.join(self._root, FOLDER), os.path.join(self._root, "attempts")
+        wanted, unused_s = integer(request["bytes"], "bytes"), seconds(request["unused_s"], "unused_s")
+        gone = make_room(root, attempts, wanted, unused_s)
+        disk = os.statvfs(self._root)
+        return {"gone": gone, "free": disk.f_bavail * disk.f_frsize}
 
     @contextmanager
     def _folder(self, path: str, real: str) -> Iterator[Optional[int]]:

@@ -32,6 +32,7 @@ class Node:
         visible: Optional[Visible] = None,
     ) -> None:
         self.directory = directory
+        self.agent = state.agent or ""
         self.loop = loop
         self.journal = journal
         self.facts = Facts(journal, state)

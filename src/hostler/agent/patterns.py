@@ -21,8 +21,12 @@ def matcher(patterns: Iterable[str]) -> Pattern[str]:
     return re.compile("|".join("(?:%s)" % _translated(each) for each in patterns), re.DOTALL)
 
 
-def walk(root: str, without: Iterable[str] = (), unreadable: Optional[List[str]] = None) -> Iterator[str]:
+def walk(
+    root: str, without: Iterable[str] = (), unreadable: Optional[List[str]] = None, linked: bool = False
+) -> Iterator[str]:
     """The regular files below a folder, as paths relative to it, in order; links are not followed, nor told of.
+
+    With ``linked``, links to regular files count as these; links to folders are never followed.
 
     Folders with a name of ``without`` are passed over; those that may not be read are added to ``unreadable``, if that
     is given. Raises OSError where another cannot be read, as one whose path is too long.
@@ -46,7 +50,9 @@ def walk(root: str, without: Iterable[str] = (), unreadable: Optional[List[str]]
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in passed:
                     waiting.append(path + entry.name + "/")
-            elif entry.is_file(follow_symlinks=False):
+            elif entry.is_file(follow_symlinks=False) or (
+                linked and os.path.isfile(os.path.join(root, path, entry.name))
+            ):
                 waiting.append(path + entry.name)
 
 

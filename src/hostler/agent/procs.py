@@ -25,12 +25,13 @@ class SpawnError(Exception):
     """A program could not be started; the message says which and why.
 
     ``permanent``: it never will be on this node as it is, because the program, the script or the folder is not there
-    or may not be used.
+    or may not be used. ``refused``: no node can, because no process can have such arguments or variables.
     """
 
-    def __init__(self, message: str, permanent: bool = False) -> None:
+    def __init__(self, message: str, permanent: bool = False, refused: bool = False) -> None:
         super().__init__(message)
         self.permanent = permanent
+        self.refused = refused
 
 
 class Identity(NamedTuple):
@@ -181,9 +182,9 @@ def spawn(
         programs.forget()
         # The system says the same of an output that cannot be opened.
         permanent = error.errno in PERMANENT and os.path.isdir(os.path.dirname(streams.err))
-        raise SpawnError(what % (subject, error.strerror), permanent) from None
+        raise SpawnError(what % (subject, error.strerror), permanent, error.errno == errno.E2BIG) from None
     except ValueError as error:  # text that is no file-system text, as a lone surrogate
-        raise SpawnError(what % (subject, error)) from None
+        raise SpawnError(what % (subject, error), refused=True) from None
 
 
 def expect_script(argv: List[str], cwd: str) -> None:
@@ -238,12 +239,15 @@ def session_leader(variable: str) -> Optional[Identity]:
     return None
 
 
-def kill_tree(variable: str, group: Optional[int] = None) -> None:
-    """Kill a process group and every process that carries ``NAME=value``, those forked meanwhile included."""
+def kill_tree(variable: str, group: Optional[int] = None, spared: Optional[int] = None) -> None:
+    """Kill a process group and every process that carries ``NAME=value``, those forked meanwhile included.
+
+    The process ``spared`` stays.
+    """
     for _ in range(_KILL_PASSES):
         if group is not None:
             signal_group(group, signal.SIGKILL)
-        found = carriers(variable)
+        found = [each for each in carriers(variable) if each.pid != spared]
         if not found:
             return
         for identity in found:

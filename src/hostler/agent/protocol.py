@@ -59,6 +59,7 @@ class AttemptSpec(NamedTuple):
     tell_s: Optional[float]
     disk_bytes: Optional[int]
     setup: Optional[Json]
+    build_s: Optional[float]
 
 
 class WorkerSpec(NamedTuple):
@@ -228,12 +229,12 @@ def _shown(raw: object) -> str:
 def _finite(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise ValueError("%s is too large for a number" % text[:40])
+        raise ValueError("%s is too large for a number; write null" % text[:40])
     return value
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError("%s is no JSON" % name)
+    raise ValueError("%s is a number that JSON does not have; write null" % name)
 
 
 encode: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -346,6 +347,7 @@ _ATTEMPT = {
         None,
         'null or {"python": string, "file": relative path or null, "checked_as": string or null}',
     ),
+    "build_s": (_is_seconds_or_none, None, "a number of seconds or null"),
 }
 _ATTEMPT = {name: _ATTEMPT[name] for name in AttemptSpec._fields}
 _WORKER = {

@@ -6,6 +6,7 @@ lost as the attempt is. What it prints is the stream ``setup`` of the attempt; `
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -14,16 +15,16 @@ import time
 from contextlib import suppress
 from typing import Dict, List, NamedTuple, NoReturn, Optional
 
-from . import environments, evidence, imports, logs, procs
+from . import cgroups, environments, evidence, imports, logs, procs
 from .procs import PERMANENT, Programs, SpawnError
 from .protocol import Json
 
 STREAM = "setup"
 """The stream of what is printed meanwhile."""
-ENVIRONMENT, IMPORTS, COMMAND, SPAWN = "environment", "imports", "command", "spawn"
+ENVIRONMENT, IMPORTS, COMMAND, REFUSED, SPAWN = "environment", "imports", "command", "refused", "spawn"
 """Reasons of an attempt that came no further: the environment could not be built, modules are missing, the command
-cannot be run, or not now."""
-_REASONS = (ENVIRONMENT, IMPORTS, COMMAND, SPAWN)
+cannot be run here, no process can be started from the order anywhere, or none can be now."""
+_REASONS = (ENVIRONMENT, IMPORTS, COMMAND, REFUSED, SPAWN)
 _OUTCOME = "setup.json"
 _OUTCOME_BYTES = 1 << 16
 _ERROR_MOST = 4000
@@ -44,12 +45,13 @@ class Outcome(NamedTuple):
     """Of the environment that it runs in."""
 
 
-def command(search_path: str, wanted: Json, root: str, folder: str) -> List[str]:
+def command(search_path: str, wanted: Json, root: str, folder: str, cgroup: str = "") -> List[str]:
     """What is put before the command of an attempt; ``search_path`` is where the agent's code is.
 
-    ``wanted`` is the field ``setup`` of the attempt, ``root`` the folder of the agent and ``folder`` the attempt's.
+    ``wanted`` is the field ``setup`` of the attempt, with its ``build_s``, ``root`` the folder of the agent, ``folder``
+    the attempt's; ``cgroup`` is what the command begins in, empty where that is not stated.
     """
-    told = {**wanted, "root": root, "folder": folder}
+    told = {**wanted, "root": root, "folder": folder, "cgroup": cgroup}
     return [sys.executable, "-I", "-S", "-c", _START, search_path, json.dumps(told)]
 
 
@@ -87,6 +89,13 @@ def began_at(folder: str, started_at: Optional[float]) -> Optional[float]:
     return None if found is None else found.ready_at
 
 
+def reason_of(error: Exception) -> str:
+    """The reason of an attempt whose process could not be started."""
+    if not isinstance(error, SpawnError):
+        return SPAWN
+    return REFUSED if error.refused else COMMAND if error.permanent else SPAWN
+
+
 def main(arguments: List[str]) -> None:
     """Set up, and become the command. Does not return."""
     told = json.loads(arguments[0])
@@ -96,7 +105,7 @@ def main(arguments: List[str]) -> None:
     try:
         if told["file"] is not None:
             root = "%s/%s" % (told["root"], environments.FOLDER)
-            made = environments.ready(root, os.getcwd(), told["file"], told["python"], env)
+            made = environments.ready(root, os.getcwd(), told["file"], told["python"], env, told["build_s"])
             env, key = made.applied(env), made.key
         program = Programs().find(argv[0], env.get("PATH", os.defpath))
         if told["file"] is None and (argv[0] == told["python"] or imports.is_python(program)):
@@ -104,9 +113,12 @@ def main(arguments: List[str]) -> None:
     except environments.BuildError as error:
         _fail(folder, ENVIRONMENT, "%s\n%s" % (error, _last_lines(folder)))
     except SpawnError as error:
-        _fail(folder, COMMAND if error.permanent else SPAWN, str(error))
+        _fail(folder, reason_of(error), str(error))
     except OSError as error:
         _fail(folder, SPAWN, "cannot set up the attempt: %s" % error)
+    if told["cgroup"]:
+        with suppress(OSError):  # the agent measures what is not in its cgroup
+            cgroups.enter(told["cgroup"])
     _become(program, argv, env, targets, folder, key)
 
 
@@ -136,10 +148,10 @@ def _become(
         _note(folder, {"ready_at": time.time(), "key": key})
         os.execve(program, argv, env)  # noqa: S606 - no shell is what is wanted
     except OSError as error:
-        reason = COMMAND if error.errno in PERMANENT else SPAWN
+        reason = REFUSED if error.errno == errno.E2BIG else COMMAND if error.errno in PERMANENT else SPAWN
         _fail(folder, reason, "cannot start %.200r: %s" % (argv[0], error.strerror), ours)
     except ValueError as error:
-        _fail(folder, COMMAND, "cannot start %.200r: %s" % (argv[0], error), ours)
+        _fail(folder, REFUSED, "cannot start %.200r: %s" % (argv[0], error), ours)
 
 
 def _fail(folder: str, reason: str, error: str, output: int = 1) -> NoReturn:

@@ -35,11 +35,15 @@ class Setups:
         self._pending[spec.id] = checked
         return True
 
-    def start(self, spec: AttemptSpec, env: Dict[str, str], folder: str) -> int:
-        """Start the step; returns the pid, which is that of the attempt's process later. Raises SpawnError, OSError."""
+    def start(self, spec: AttemptSpec, env: Dict[str, str], folder: str, cgroup: str) -> int:
+        """Start the step; returns the pid, which is that of the attempt's process later. Raises SpawnError, OSError.
+
+        ``cgroup`` is where it goes when the attempt's process begins; empty: nowhere.
+        """
         assert spec.setup is not None
         path = compiled.search_path(files.CODE)
-        before = setup.command(path, spec.setup, self._node.directory, folder)
+        wanted = {**spec.setup, "build_s": spec.build_s}
+        before = setup.command(path, wanted, self._node.directory, folder, cgroup)
         output = "%s/%s" % (folder, setup.STREAM)
         streams = Streams(self._node.null, output, output)
         return procs.spawn(self._node.programs, [*before, *spec.argv], env, spec.cwd or folder, streams)

@@ -38,6 +38,7 @@ class Options(TypedDict, total=False):
     env: Mapping[str, str] | None
     log_bytes: int
     result_bytes: int
+    build_s: float | None
     terms: NodeSpec | None
     store: Required[Store]
 
@@ -65,6 +66,7 @@ class AgentedNode(ABC):
         env: Mapping[str, str] | None = None,
         log_bytes: int = 10 << 20,
         result_bytes: int = 1 << 20,
+        build_s: float | None = None,
         terms: NodeSpec | None = None,
     ) -> None:
         self.name = name
@@ -76,7 +78,7 @@ class AgentedNode(ABC):
         self._selection = selection or Selection()
         self._env = dict(env or {})
         self._terms = terms or NodeSpec(name=name, backend=self.kind, devices=())
-        self._limits = wire.Limits(log_bytes=log_bytes, result_bytes=result_bytes)
+        self._limits = wire.Limits(log_bytes=log_bytes, result_bytes=result_bytes, build_s=build_s)
         self._channel: Channel | None = None
         self._declared: set[str] = set()
         self._zipapp: tuple[str, str] | None = None
@@ -116,7 +118,8 @@ class AgentedNode(ABC):
         if not channel.hello.get("sets_up"):
             early = [_too_early(self.name, order) for order in orders if order.setup is not None and order.setup.file]
             orders = [replace(order, setup=None) for order in orders if order.setup is None or not order.setup.file]
-        requests, refused = wire.launches(orders, self._limits)
+        limits = self._limits if channel.hello.get("limits_builds") else replace(self._limits, build_s=None)
+        requests, refused = wire.launches(orders, limits)
         for request in requests:
             await channel.send(request)
         return [*early, *refused]

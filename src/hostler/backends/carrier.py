@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -125,6 +126,14 @@ class Carrier:
             gone = {_kept(name): _count(size) for name, size in told["gone"]}
             left = {_kept(name): words(why, SHOWN) for name, why in told["left"].items()}
             return Removed(gone=gone, left=left, free_bytes=_count(told["disk"][1]))
+
+    async def drop_environments(self, wanted_bytes: int, unused_s: float) -> Removed:
+        """Have Python environments removed that were not used of late, until so much more is free."""
+        async with self._courier() as courier:
+            told = await courier.ask({"op": "drop_environments", "bytes": wanted_bytes, "unused_s": unused_s})
+        with understood("what it has removed"):
+            gone = {_key(key): _count(size) for key, size in told["gone"]}
+            return Removed(gone=gone, left={}, free_bytes=_count(told["free"]))
 
     def close(self) -> None:
         """Hang up."""
@@ -342,6 +351,13 @@ def _kept(name: object) -> str:
     """What a node calls an artifact. Raises `FilesError` where none is called so."""
     if not isinstance(name, str) or not SHA256.fullmatch(name[:64]) or name[64:] not in ENDINGS:
         raise FilesError(f"the node tells of an artifact {name!r:.{SHOWN}}, and none is called so")
+    return name
+
+
+def _key(name: object) -> str:
+    """The key of a Python environment. Raises `FilesError` where none is called so."""
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9._-]{1,128}", name):
+        raise FilesError(f"the node reports a Python environment {name!r:.{SHOWN}}, which is no key of one")
     return name
 
 

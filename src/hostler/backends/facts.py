@@ -12,6 +12,7 @@ from hostler.backends.base import Facts
 from hostler.backends.channel import words
 from hostler.model.codec import adapter, explain
 from hostler.model.errors import LinkLost
+from hostler.model.fleet import MemoryLimits
 from hostler.model.inputs import (
     Ended,
     Found,
@@ -62,8 +63,12 @@ def checked(shape: type[Shape], values: Facts) -> Shape:
 def link_up_of(node: str, hello: Facts) -> LinkUp:
     """What an agent has, by its opening words. Raises `KeyError`, `ValidationError`."""
     names = ("agent", "incarnation", "boot", "attempts", "chunks")
-    reads_devices = hello.get("samples") is True
-    return checked(LinkUp, {"node": node, "reads_devices": reads_devices, **{name: hello[name] for name in names}})
+    limits = hello.get("memory_limits")
+    more = {
+        "reads_devices": hello.get("samples") is True,
+        "memory_limits": limits if limits in tuple(MemoryLimits) else None,
+    }
+    return checked(LinkUp, {"node": node, **more, **{name: hello[name] for name in names}})
 
 
 def input_of(node: str, fact: Facts) -> Input:

@@ -77,6 +77,12 @@ class RemoteNode(AgentedNode):
         """Have artifacts removed there, but for those that were used less long ago."""
         return await self._carrier.drop(names, unused_s)
 
+    async def drop_environments(self, wanted_bytes: int, unused_s: float) -> Removed:
+        """Have Python environments removed there that were not used of late, until so much more is free."""
+        if self._channel is None or not self._channel.hello.get("limits_builds"):
+            return Removed(gone={}, left={}, free_bytes=0)
+        return await self._carrier.drop_environments(wanted_bytes, unused_s)
+
     async def shelf(self, root: str) -> Courier:
         """A connection for a folder of the node in which copies are kept; a link that is about to come is awaited."""
         for _ in range(COMING):

@@ -23,6 +23,8 @@ class Limits:
 
     log_bytes: int
     result_bytes: int
+    build_s: float | None = None
+    """How long the build of a Python environment may take; `None`: no limit, or an agent that keeps none."""
 
 
 def launches(orders: Sequence[AttemptOrder], limits: Limits) -> tuple[list[Facts], list[Ended]]:
@@ -51,6 +53,7 @@ def queueing(worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Facts:
 def _attempt(order: AttemptOrder, limits: Limits) -> dict[str, Any]:
     optional: dict[str, Any] = {"inputs": order.inputs, "disk_bytes": order.disk_bytes, "tell_s": order.tell_s}
     optional["setup"] = None if order.setup is None else asdict(order.setup)
+    optional["build_s"] = None if order.setup is None or order.setup.file is None else limits.build_s
     return {
         "id": order.id,
         "queue": order.queue,
@@ -86,4 +89,4 @@ def _too_large(attempt: str, size: int) -> Ended:
         f"what it is to be given, results of other jobs included, takes {size} bytes; {REQUEST_BYTES} can be sent. "
         "Leave large results in files, and pass their names"
     )
-    return Ended(attempt=attempt, ended_at=0.0, reason="spawn", error=what)
+    return Ended(attempt=attempt, ended_at=0.0, reason="refused", error=what)

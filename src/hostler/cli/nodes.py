@@ -66,8 +66,8 @@ def list_nodes(as_json: Json = False, state_dir: StateDir = None) -> None:
     """List the nodes, their devices and what is on them.
 
     BUSY is the utilisation that the driver reported last, with its age if that is over a minute; LANES are those taken
-    of the jobs that may share a device. A partition of a cluster is one line: how many of its slots run (`up`), and how many wait in the
-    cluster's queue. Pressures, quarantines and devices that are not verified stand below.
+    of the jobs that may share a device. A partition of a cluster is one line: how many of its slots run (`up`), and how
+    many wait in the cluster's queue. Pressures, quarantines and devices that are not verified stand below.
 
     Example:
       hostler node list

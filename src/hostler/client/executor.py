@@ -107,12 +107,13 @@ class Executor(futures.Executor):
 
     `device` is `gpu`, `cpu` or `any`; `gpus=1` means `device="gpu"`, `gpus=0` `device="cpu"`; by default any device
     will do. `resources` has more of what a call needs, as in a job (`vram_gb`, `nodes`, `labels`, …). At most
-    `max_workers` calls are out at the same time. `cwd` is a folder whose files are sent along: calls start in a copy of
-    it and import from it. `python` is the interpreter on the nodes, by default that of the fleet file; it must be of
-    the client's version. With `trust` results and exceptions of any type come back as pickles; without it, JSON values
-    and arrays do, and nothing that a node sends is unpickled. A controller that has answered once, and then cannot be
-    reached, is waited for `away_s` seconds. That no device can take a batch as the fleet is now is a warning
-    (`HostlerWarning`), once for each reason.
+    `max_workers` calls are out at the same time. `cwd` is a folder whose files are sent along: calls start in a
+    copy of it and import from it; one of more than 1 GB needs `allow_large`. `python` is the interpreter on the
+    nodes, by default that of the fleet file; it must be of the client's version. With `trust` results and
+    exceptions of any type come back as pickles; without it, JSON values and arrays do, and nothing that a node
+    sends is unpickled. A controller that has answered once, and then cannot be reached, is waited for `away_s`
+    seconds. That no device can take a batch as the fleet is now is a warning (`HostlerWarning`), once for each
+    reason.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class Executor(futures.Executor):
         priority: int = 0,
         resources: Mapping[str, Any] | None = None,
         away_s: float = AWAY_S,
+        allow_large: bool = False,
     ) -> None:
         """Raises `UsageError` for options that contradict each other."""
         self._client = client
@@ -142,6 +144,7 @@ class Executor(futures.Executor):
         self._name = name
         self._priority = priority
         self._away_s = away_s
+        self._allow_large = allow_large
         self._project: FolderSnapshot | None = None
         """The files of `cwd` as the controller has them."""
         self._answered = False
@@ -395,14 +398,17 @@ class Executor(futures.Executor):
         """The files of `cwd` as they are now, without the controller's own folder."""
         if self._cwd is None:
             return None
-        from hostler.snapshots.folder import take
+        from hostler.client.snapshots import expect_small
+        from hostler.snapshots.folder import hashed, measured
 
         folder = self._cwd.resolve()
         home = self._asked(lambda client: client._home)
         skip = None if home is None else home.resolve()
         if folder == skip:
             raise UsageError(f"{folder} is the controller's own folder, which is not sent. Give another one as cwd")
-        return take(folder, skip=skip)
+        sizes = measured(folder, skip=skip)
+        expect_small(sizes, self._allow_large)
+        return hashed(sizes)
 
     def _spec(self, calls: list[_Call], params: Mapping[str, Any], snapshot: str) -> Mapping[str, Any]:
         from hostler.client.call_batches import WORKER

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any, NamedTuple
 
 ENDED = ("done", "failed", "cancelled")
@@ -49,8 +50,13 @@ def fields_of(rows: Sequence[Mapping[str, Any]]) -> list[Field]:
 
 def _parameter(name: str, values: Sequence[str | None]) -> Field:
     """The column of a parameter, whose values are texts."""
-    numbers = [re.fullmatch(NUMBER, value) is not None for value in set(values) if value is not None]
+    numbers = [_is_finite_number(value) for value in set(values) if value is not None]
     return Field(name, name, values, all(numbers), not any(numbers))
+
+
+def _is_finite_number(text: str) -> bool:
+    """Whether a text is a number that JSON has: `1e999` is one only as a text."""
+    return re.fullmatch(NUMBER, text) is not None and isfinite(float(text))
 
 
 def _result(name: str, title: str, values: Sequence[Any]) -> Field:

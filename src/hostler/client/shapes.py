@@ -73,6 +73,9 @@ Measure: TypeAlias = Literal[
 ]
 
 
+MemoryLimits: TypeAlias = Literal["cgroup", "watched"]
+
+
 ModelStatus: TypeAlias = Literal["candidate", "promoted", "rejected", "dropped", "rolled back"]
 
 
@@ -1087,6 +1090,7 @@ class NodeView(TypedDict):
     price_per_h: float | None
     tier: int | None
     python: str | None
+    memory_limits: MemoryLimits | None
 
 
 class Output(TypedDict):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from hostler.client.calls import API, RECONNECT_S, Answer, Ask, Work, get, rows
 from hostler.model.errors import Conflict, ControllerAbsent, FilesChanged, FilesError, LinkLost, UsageError
+from hostler.model.units import file_size
 
 if TYPE_CHECKING:
     from hostler.snapshots.folder import FolderSnapshot
@@ -41,6 +42,17 @@ class SentFolders(NamedTuple):
     folders: list[SentFolder]
 
 
+def expect_small(sizes: FolderSnapshot, allow_large: bool) -> None:
+    """Raise `UsageError` for a folder that is larger than is sent without being asked for."""
+    size = sizes.manifest.size
+    if size > LARGE_BYTES and not allow_large:
+        raise UsageError(
+            f"{sizes.folder} has {len(sizes.manifest.files)} files, {file_size(size)}, that would be sent; "
+            f"more than {file_size(LARGE_BYTES)} needs allow_large=True. Leave out what the job does not need by "
+            f"{sizes.folder}/.hostlerignore, or give a smaller folder as cwd"
+        )
+
+
 class Watch(Protocol):
     """What a submitter wants of the folders that are sent."""
 
@@ -48,7 +60,10 @@ class Watch(Protocol):
     """How a job does without the folder, for the error where it cannot be sent."""
 
     def confirm(self, snapshot: FolderSnapshot) -> None:
-        """Called before a folder is sent. Raises `UsageError` where it is not to be."""
+        """Called with the files of a folder and their sizes, before they are read and sent; they have no digests yet.
+
+        Raises `UsageError` where they are not to be sent.
+        """
 
     def sending(self, snapshot: FolderSnapshot) -> Callable[[int], None]:
         """Called when a folder is sent; what it returns is called with the bytes of files in each request."""
@@ -143,7 +158,6 @@ def _environment(snapshot: FolderSnapshot, payload: Mapping[str, Any]) -> Answer
 
 def _send(snapshot: FolderSnapshot, patterns: Patterns, skip: Path | None, watch: Watch) -> Answer[SentFolder]:
     for left in range(CHANGES_MAX, -1, -1):
-        watch.confirm(snapshot)
         count = _Count(watch.sending(snapshot))
         try:
             yield from send_snapshot(snapshot, count)
@@ -169,11 +183,15 @@ class _Count:
 
 
 def _taken(folder: Path, patterns: Patterns, skip: Path | None, watch: Watch) -> Answer[FolderSnapshot]:
-    from hostler.snapshots.folder import take
+    """The snapshot of a folder, whose files are read once its size is confirmed: hashing takes seconds per gigabyte."""
+    from hostler.snapshots.folder import hashed, measured
 
-    work = Work(lambda: take(folder, patterns, skip))
+    sizes = Work(lambda: measured(folder, patterns, skip))
     try:
-        yield work
+        yield sizes
+        watch.confirm(sizes.value)
+        snapshot = Work(lambda: hashed(sizes.value))
+        yield snapshot
     except FilesError as error:
         raise UsageError(f"{error}. {watch.remedy}") from error
-    return work.value
+    return snapshot.value

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from hostler.client.grids import NAME_SHOWN
 from hostler.model.errors import UsageError
+from hostler.model.files import pattern_fault
 
 Device = Literal["any", "cpu", "gpu"]
 Work = Literal["script", "selfplay", "training", "evaluation", "export", "rl"]
@@ -200,8 +201,8 @@ def script_spec(argv: Sequence[str], options: JobOptions) -> dict[str, Any]:
         "python_env": options.get("python_env"),
         "cwd": None if cwd is None else _folder(cwd),
         "in_place": options.get("in_place", False),
-        "files": _listed(options.get("files")) or None,
-        "outputs": _listed(options.get("outputs")),
+        "files": _patterns("files", options.get("files")) or None,
+        "outputs": _patterns("outputs", options.get("outputs")),
         "require_result": options.get("require_result", False),
     }
     work = options.get("work", "script")
@@ -234,11 +235,23 @@ def _resources(options: JobOptions) -> dict[str, Any]:
     made |= {name: [value] for name, value in made.items() if name != "device" and isinstance(value, str)}
     gpus = options.get("gpus")
     if gpus is not None:
+        if options.get("device") == "cpu":
+            raise UsageError(f"gpus={gpus} asks for GPUs, and device is cpu; leave one of the two out")
         made = {"device": "gpu", **made, "gpus": gpus}
     labels = options.get("labels")
     if labels:
         made["labels"] = [f"{name}={value}" for name, value in labels.items()]
     return made
+
+
+def _patterns(what: str, given: Sequence[str] | str | None) -> list[str]:
+    """Patterns of files in the folder. Raises `UsageError` for one that leads out of it."""
+    listed = _listed(given)
+    for pattern in listed:
+        fault = pattern_fault(pattern)
+        if fault is not None:
+            raise UsageError(f"{what}: {pattern!r} {fault}")
+    return listed
 
 
 def _listed(words: Sequence[str] | str | None) -> list[str]:

@@ -21,10 +21,9 @@ from hostler.client.grids import (
 from hostler.client.jobs import _Handle
 from hostler.client.notes import file_notes, note_texts
 from hostler.client.shells import of_this_program, with_shells
-from hostler.client.snapshots import LARGE_BYTES, send_folders
+from hostler.client.snapshots import expect_small, send_folders
 from hostler.client.specs import JobOptions, expect_options, expect_types, script_spec
 from hostler.model.errors import UsageError
-from hostler.model.units import file_size
 
 if TYPE_CHECKING:
     from hostler.snapshots.folder import FolderSnapshot
@@ -106,13 +105,7 @@ class _Folders:
         self._allow_large = allow_large
 
     def confirm(self, snapshot: FolderSnapshot) -> None:
-        size = snapshot.manifest.size
-        if size > LARGE_BYTES and not self._allow_large:
-            raise UsageError(
-                f"{snapshot.folder} has {len(snapshot.manifest.files)} files, {file_size(size)}, that would be sent; "
-                f"more than {file_size(LARGE_BYTES)} needs allow_large=True. Leave out what the job does not need by "
-                f"{snapshot.folder}/.hostlerignore, or give a smaller folder as cwd"
-            )
+        expect_small(snapshot, self._allow_large)
 
     def sending(self, snapshot: FolderSnapshot) -> Callable[[int], None]:
         return lambda size: None

@@ -33,6 +33,8 @@ def expect_valid(given: SubmitGroup) -> None:
     fault = record_fault(given.spec)
     if fault is not None:
         raise SpecError(f"group {given.spec.name!a} could not be read back from the journal: {fault}")
+    if "\0" in given.spec.name:
+        raise SpecError(f"group {given.spec.name!a}: its name contains a NUL byte, which no text here may have")
     if not given.jobs:
         raise SpecError(f"group {given.spec.name!r} has no jobs; submit at least one")
     if len(given.jobs) > JOBS_MAX:

@@ -20,12 +20,12 @@ from hostler.core.orders import sweep_of_worker, worker_id
 from hostler.core.state import Device, Job, Node, State, Sweep, sweep_payload
 from hostler.core.trust import canary
 from hostler.model import events, inputs
-from hostler.model.codec import legible, unwritable
+from hostler.model.codec import fields_fault, legible, unwritable
 from hostler.model.errors import NotFound
 from hostler.model.events import Event, job_of
 from hostler.model.fleet import Link
 from hostler.model.inputs import Input
-from hostler.model.work import DEFAULT_BUDGETS, FailureClass, JobState, StagePayload
+from hostler.model.work import DEFAULT_BUDGETS, FailureClass, JobState, ScriptPayload, StagePayload
 
 Emit: TypeAlias = Callable[[Event], None]
 Take: TypeAlias = Callable[[State, Index, Any, Emit], Any]
@@ -85,6 +85,7 @@ def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> No
         review_sweep(state, index, state.jobs[name], emit)
     draining.back(state, given, emit)
     foreign_use.linked(index, given.node, given.reads_devices)
+    index.telemetry[given.node].memory_limits = given.memory_limits
     emit(
         events.NodeLinked(
             node=given.node,
@@ -132,6 +133,8 @@ def _ended(state: State, index: Index, given: inputs.Ended, emit: Emit) -> None:
     if job.attempt.ended is not None:
         return  # it is told twice
     fault = unwritable(given.result)
+    if fault is None and isinstance(job.spec.payload, ScriptPayload):
+        fault = fields_fault(given.result)
     if fault is not None:
         given = replace(given, result=None, result_error=fault)
     fetch = fetching.needed(state, job, given, failed=judging.told_failure(state, job, given) is not None)

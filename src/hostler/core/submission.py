@@ -11,6 +11,7 @@ from hostler.core.state import State
 from hostler.model.codec import digest, spec_fault
 from hostler.model.errors import Conflict, NotFound, SpecError, UsageError
 from hostler.model.events import JobSubmitted
+from hostler.model.files import pattern_fault
 from hostler.model.work import (
     ARGV_MAX_BYTES,
     NO_ENVIRONMENT,
@@ -90,20 +91,24 @@ def _check(spec: JobSpec) -> None:
         raise SpecError(f"job {spec.name!a} could not be read back from the journal: {fault}")
     if spec.key is not None and RESERVED_NAME.fullmatch(spec.key):
         raise SpecError(f"job {spec.name!r}: its key {spec.key!r} looks like an id; give it another key")
+    for field, text in (("name", spec.name), ("key", spec.key or ""), ("config", spec.config or "")):
+        if "\0" in text:
+            raise SpecError(f"job {spec.name!a}: its {field} contains a NUL byte, which no text here may have")
     _check_needs(spec)
     payload = spec.payload
     if isinstance(payload, StagePayload):
         raise SpecError(f"job {spec.name!r}: stages of a training config are queued by its loop; declare the config")
     if payload.snapshot is not None and (payload.cwd is not None or payload.files is not None):
         raise SpecError(f"job {spec.name!r}: it has a snapshot and a folder (cwd or files); give one of them")
+    _check_patterns(spec.name, "files", payload.files or ())
     if isinstance(payload, ScriptPayload):
+        _check_patterns(spec.name, "outputs", payload.outputs)
         _check_folder(spec.name, payload)
     words = payload.worker if isinstance(payload, SweepPayload) else payload.argv
     if not words[0]:
         raise SpecError(f"job {spec.name!r}: the first word of its command is empty; it names the program")
     if isinstance(payload, ScriptPayload):
         _check_variables(spec.name, payload)
-        _check_outputs(spec.name, payload)
     if any("\0" in word for word in words):
         raise SpecError(f"job {spec.name!r}: a word of its command contains a NUL byte, which no program can be given")
     if sum(len(word.encode()) for word in words) > ARGV_MAX_BYTES:
@@ -114,19 +119,23 @@ def _check(spec: JobSpec) -> None:
 
 def _check_needs(spec: JobSpec) -> None:
     need = spec.resources
-    if need.device != "cpu" or (need.gpus == 1 and not need.gpu_models):
+    if need.device != "cpu":
         return
-    what = f"{need.gpus} GPUs" if need.gpus > 1 else f"GPU model {', '.join(need.gpu_models)}"
-    raise SpecError(
-        f"job {spec.name!r}: {what} and device cpu contradict each other. Leave out one of them; "
-        "`cpus` is the number of host cores"
-    )
+    if need.gpus > 1:
+        raise SpecError(
+            f"job {spec.name!r}: gpus asks for {need.gpus} GPUs, and device is cpu; leave one of the two out"
+        )
+    if need.gpu_models:
+        raise SpecError(
+            f"job {spec.name!r}: gpu_models names {', '.join(need.gpu_models)}, and device is cpu; leave one of the two out"
+        )
 
 
-def _check_outputs(name: str, payload: ScriptPayload) -> None:
-    for pattern in payload.outputs:
-        if not pattern or "\0" in pattern or pattern.startswith("/") or ".." in pattern.split("/"):
-            raise SpecError(f"job {name!r}: outputs has {pattern!a}. Name files below the folder of the job")
+def _check_patterns(name: str, what: str, patterns: Sequence[str]) -> None:
+    for pattern in patterns:
+        fault = pattern_fault(pattern)
+        if fault is not None:
+            raise SpecError(f"job {name!r}: {what}: {pattern!r} {fault}")
 
 
 def _check_variables(name: str, payload: ScriptPayload) -> None:

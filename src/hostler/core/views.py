@@ -321,6 +321,7 @@ def _chunk_view(sweep: Sweep, chunk: str) -> ChunkView:
 
 def _node_view(state: State, index: Index, node: Node, devices: list[Device], gates: Mapping[str, int]) -> NodeView:
     cordon = state.cordons.get(node.spec.name)
+    heard = index.telemetry.get(node.spec.name)
     return NodeView(
         name=node.spec.name,
         backend=node.spec.backend,
@@ -341,4 +342,5 @@ def _node_view(state: State, index: Index, node: Node, devices: list[Device], ga
         price_per_h=node.spec.price_per_h,
         tier=tier_of(index, node),
         python=node.spec.python,
+        memory_limits=None if heard is None else heard.memory_limits,
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any, TypeVar
+from unicodedata import category
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json
@@ -16,7 +17,7 @@ from hostler.model.errors import CorruptState, SpecError
 from hostler.model.events import Event
 from hostler.model.faults import EXTRA, MISSING, UNSEEN, Fault, faults_in, found_by, rules_of, unknown
 from hostler.model.schemas import KeyPath, Schema, keys_at, show
-from hostler.model.work import JobSpec
+from hostler.model.work import NAME_MAX, JobSpec
 
 RecordT = TypeVar("RecordT")
 
@@ -24,6 +25,8 @@ FAULTS_MOST = 1000
 """Faults of one value that are looked through: a body of 64 MB may have millions."""
 PLACE_SHOWN = 200
 """Characters of the path of a fault: keys may be as long as a body."""
+NAME_SHOWN = 60
+"""Characters of the name of a field that an error repeats."""
 RESULT_LEVELS = 64
 PARAMS_LEVELS = 60
 """How deep values of their owner's may be nested. An agent reads 100 levels, what we lay around a value included."""
@@ -72,6 +75,18 @@ def unwritable(value: object, levels: int = RESULT_LEVELS) -> str | None:
     if _is_deeper(value, levels):
         return f"it is nested deeper than {levels} levels"
     return _lost_on_the_way(value, Any)
+
+
+def fields_fault(result: object) -> str | None:
+    """Why the fields of a script's result cannot be columns of a table; `None` where they can."""
+    for name in result if isinstance(result, Mapping) else ():
+        if not name:
+            return "it has a field with an empty name; give each field a name"
+        if len(name) > NAME_MAX:
+            return f"its field {name[:NAME_SHOWN]}… has a name of {len(name)} characters; {NAME_MAX} are the most"
+        if not name.isprintable() and any(category(each) == "Cc" for each in name):
+            return f"the name of its field {name[:NAME_SHOWN]!a} has a control character; leave it out"
+    return None
 
 
 def spec_fault(spec: JobSpec) -> str | None:

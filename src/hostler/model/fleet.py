@@ -58,6 +58,15 @@ class DeviceSpec:
         return self.model or self.kind
 
 
+class MemoryLimits(StrEnum):
+    """What holds the attempts of a node to their memory limits."""
+
+    CGROUP = "cgroup"
+    """The kernel, in a cgroup of each attempt."""
+    WATCHED = "watched"
+    """Its agent, which measures the resident memory of their processes."""
+
+
 @record
 class NodeLimits:
     """What may run on a node at the same time. `None` sets no limit."""

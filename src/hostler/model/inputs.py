@@ -21,7 +21,7 @@ from hostler.model.artifact_inputs import (
     UndoDisk as UndoDisk,
 )
 from hostler.model.files import FileRef
-from hostler.model.fleet import NodeSpec
+from hostler.model.fleet import MemoryLimits, NodeSpec
 from hostler.model.groups import CancelGroup as CancelGroup, RetryGroup as RetryGroup, SubmitGroup as SubmitGroup
 from hostler.model.learning import ConfigSpec, Rating
 from hostler.model.past import Looked
@@ -107,6 +107,8 @@ class LinkUp:
     chunks: tuple[str, ...]
     reads_devices: bool = False
     """Whether the agent reads the use of its devices when it is asked (`ReadDevices`)."""
+    memory_limits: MemoryLimits | None = None
+    """What holds attempts to their memory limits there; `None`: an agent that does not report it."""
 
 
 @record

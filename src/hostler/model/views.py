@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from hostler.model.files import FileRef
-from hostler.model.fleet import Link, Process
+from hostler.model.fleet import Link, MemoryLimits, Process
 from hostler.model.learning import CurvePoint, Goal, Losses, ModelStatus, Rating
 from hostler.model.pools import Batch, Pool, Seen
 from hostler.model.record import record
@@ -340,6 +340,8 @@ class NodeView:
     """1, 2 or 3 by its VRAM; `None`: it has no GPU that is known."""
     python: str | None = None
     """The interpreter that `python` means there, by its settings; `None`: nobody said."""
+    memory_limits: MemoryLimits | None = None
+    """What holds attempts to their memory limits there; `None`: not known since the controller began."""
 
 
 @record

@@ -55,6 +55,8 @@ FULL_AVOID_S = 300.0
 COMMAND = "command"
 """What is said of an attempt whose program, script or folder is not on its node, or may not be used: it is tried on
 another node, if there is one, and never again on that one."""
+REFUSED = "refused"
+"""What is said of an attempt whose order no process can be started from: it speaks against the job alone."""
 ENVIRONMENT = "environment"
 """What is said of an attempt whose Python environment could not be built on its node; the job is not tried again."""
 IMPORTS = "imports"
@@ -70,6 +72,7 @@ REASONS: Mapping[str, FailureClass] = {
     "memory": FailureClass.MEMORY,
     "spawn": FailureClass.SPAWN,
     COMMAND: FailureClass.SPAWN,
+    REFUSED: FailureClass.SPAWN,
     ENVIRONMENT: FailureClass.IMPORT,
     IMPORTS: FailureClass.IMPORT,
     "lost": FailureClass.LOST,

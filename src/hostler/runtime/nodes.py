@@ -67,6 +67,7 @@ def options(loaded: Loaded, directory: StateDir, node: Node) -> Options:
         env=node_env(node),
         log_bytes=limits.log_bytes,
         result_bytes=limits.result_bytes,
+        build_s=limits.environment_build_s,
         terms=node_spec(node),
     )
 

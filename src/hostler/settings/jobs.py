@@ -29,7 +29,7 @@ from hostler.model.work import (
     Tiers,
     WantedNames,
 )
-from hostler.settings.section import Command, Environment, Name, Pattern, Section, Word, sensible
+from hostler.settings.section import Command, Environment, Name, Pattern, Section, Word, counted, sensible
 from hostler.settings.slurm import SlurmJob
 
 OWN_DIRECTORY = "{attempt}"
@@ -144,7 +144,9 @@ class JobForm(JobNeeds, JobCommand):
         twice = self.model_fields_set & self.resources.model_fields_set
         if twice:
             raise ValueError(f"{min(twice)} is given beside the command and in resources; keep one of them")
-        sensible(self.needs)
+        needs = sensible(self.needs)
+        if needs.device == "cpu" and "gpus" in self.model_fields_set | self.resources.model_fields_set:
+            raise ValueError(f"gpus asks for {counted(needs.gpus)}, and device is cpu; leave one of the two out")
         return self
 
     @property

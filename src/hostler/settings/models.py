@@ -171,6 +171,9 @@ class Limits(Section):
     memory_gb: Annotated[float, Field(gt=0, le=GIGABYTES_MAX)] | None = None
     """Most resident memory of an attempt whose `resources.memory_gb` states none, in GiB, of submitted jobs too; by
     default no limit."""
+    environment_build_s: Annotated[float, Field(gt=0, le=SECONDS_MAX)] = 1800.0
+    """Longest time, in seconds, that a node may take to build a Python environment. A build that takes longer is ended
+    and fails: the job fails, and that environment is not built again on that node for half an hour."""
 
 
 RECORD_FIELDS = {

@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from hostler.model.files import pattern_fault
 from hostler.model.work import NAME_MAX, Resources
 from hostler.settings.ranges import parse_integer
 
@@ -14,11 +15,18 @@ def sensible(need: Resources) -> Resources:
     """The needs. Raises `ValueError` where they contradict each other."""
     if need.cpu_too and not need.takes_any_device:
         raise ValueError(f"cpu_too allows for a CPU slot where device is any; here it is {need.device}")
+    if need.device == "cpu" and need.gpus > 1:
+        raise ValueError(f"gpus asks for {counted(need.gpus)}, and device is cpu; leave one of the two out")
     if need.shards and need.vram_gb == 0:
         raise ValueError("shards spreads vram_gb over several GPUs; give it")
     if len(set(need.tiers)) < len(need.tiers):
         raise ValueError("tiers names one twice; once is enough")
     return need
+
+
+def counted(gpus: int) -> str:
+    """So many GPUs."""
+    return f"{gpus} GPU{'' if gpus == 1 else 's'}"
 
 
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
@@ -32,8 +40,9 @@ Environment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], Wor
 
 
 def _stays_inside(pattern: str) -> str:
-    if pattern.startswith("/") or ".." in pattern.split("/"):
-        raise ValueError(f"{pattern!r} leads out of the folder; name what is in it")
+    fault = pattern_fault(pattern)
+    if fault is not None:
+        raise ValueError(f"{pattern!r} {fault}")
     if "[" in pattern:
         raise ValueError(f"{pattern!r}: patterns know *, ? and **; write one for each name")
     return pattern

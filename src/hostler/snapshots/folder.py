@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,30 +54,49 @@ def take(folder: Path, patterns: Sequence[str] | None = None, skip: Path | None 
     `skip` is left out without a word: the controller's own folder. Raises `FilesError` where a file cannot be read, a
     pattern means none, or there are too many.
     """
+    return hashed(measured(folder, patterns, skip))
+
+
+def measured(folder: Path, patterns: Sequence[str] | None = None, skip: Path | None = None) -> FolderSnapshot:
+    """What `take` would take, by its sizes: no file has been read, so the snapshot has no digests. Raises as `take`."""
     chosen = select(folder, skip) if patterns is None else _named(folder, patterns)
     if len(chosen.paths) > FILES_MAX:
         raise FilesError(
             f"{folder} has {len(chosen.paths)} files; a snapshot takes {FILES_MAX}. "
             f"Leave some out by {folder}/.hostlerignore"
         )
-    try:
-        files = [_file(folder, path) for path in chosen.paths]
-    except OSError as error:
-        raise FilesError(
-            f"{error.filename or folder} cannot be read: {error.strerror}. Leave it out by {folder}/.hostlerignore"
-        ) from error
+    with _readable(folder):
+        files = [_sized(folder, path) for path in chosen.paths]
+    return FolderSnapshot(folder, manifest_of([file for file in files if file is not None]), b"", chosen.left_out)
+
+
+def hashed(sized: FolderSnapshot) -> FolderSnapshot:
+    """The snapshot of the files that `measured` has found, which are read for it. Raises as `take`."""
+    folder = sized.folder
+    with _readable(folder):
+        files = [_file(folder, file.path) for file in sized.manifest.files]
     manifest = manifest_of([file for file in files if file is not None])
     data = encode(manifest)
     if len(data) > MANIFEST_BYTES_MAX:
         raise FilesError(f"the paths of {folder} take {len(data)} bytes; {MANIFEST_BYTES_MAX} are sent. Leave some out")
-    return FolderSnapshot(folder, manifest, data, chosen.left_out)
+    return FolderSnapshot(folder, manifest, data, sized.left_out)
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FilesError(
+            f"{error.filename or folder} cannot be read: {error.strerror}. Leave it out by {folder}/.hostlerignore"
+        ) from error
 
 
 def _named(folder: Path, patterns: Sequence[str]) -> Selection:
     """The files that patterns mean; what an ignore file says does not count for them."""
     found = set[str]()
     try:
-        paths = list(walk(str(folder), [name.rstrip("/") for name in BUILD if name.endswith("/")]))
+        paths = list(walk(str(folder), [name.rstrip("/") for name in BUILD if name.endswith("/")], linked=True))
     except OSError as error:
         raise FilesError(f"{error.filename or folder} cannot be read: {error.strerror}") from error
     for pattern in patterns:
@@ -89,6 +109,15 @@ def _named(folder: Path, patterns: Sequence[str]) -> Selection:
             raise FilesError(f"{folder} has no file that --file {pattern} means")
         found |= here
     return Selection(tuple(sorted(found)), ())
+
+
+def _sized(folder: Path, path: str) -> SnapshotFile | None:
+    """A file with its size, and without a digest; `None` where it was deleted meanwhile."""
+    try:
+        found = (folder / path).stat()
+    except FileNotFoundError:
+        return None
+    return SnapshotFile(path, "", found.st_size, bool(found.st_mode & 0o100))
 
 
 def _file(folder: Path, path: str) -> SnapshotFile | None:

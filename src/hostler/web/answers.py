@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+from collections import Counter
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
@@ -18,6 +20,8 @@ from hostler.model import codec
 from hostler.model.access import LOCAL
 from hostler.model.errors import HostlerError, SpecError, UsageError
 from hostler.model.inputs import Asked, Wish
+from hostler.model.schemas import KeyPath, show
+from hostler.model.work import NAME_MAX
 from hostler.web.desk import Desk
 
 T = TypeVar("T")
@@ -25,6 +29,7 @@ T = TypeVar("T")
 MAX_BODY_BYTES = 64 << 20
 MAX_PAGE = 1000
 MAX_WHAT = 200
+NO_NUL = r"^[^\x00]*$"
 KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
 
@@ -40,11 +45,22 @@ async def _the_desk(request: Request) -> Desk:
 
 
 TheDesk = Annotated[Desk, Depends(_the_desk)]
-# The guard leaves the path as it was sent.
+
+
+def _called(name: str) -> str:
+    """A name of a path, which the guard leaves as it was sent. Raises `ValueError` for what nothing is called."""
+    decoded = unquote(name)
+    if "\0" in decoded:
+        raise ValueError("contains a NUL byte, which no id, key or name has")
+    if len(decoded) > NAME_MAX:
+        raise ValueError(f"has {len(decoded)} characters, and no id, key or name has more than {NAME_MAX}")
+    return decoded
+
+
 Name = Annotated[
     str,
     Path(description="an id, an idempotency key or, of a job, its unique name (percent-encoded)"),
-    AfterValidator(unquote),
+    AfterValidator(_called),
 ]
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="rows of a page")]
 
@@ -101,9 +117,55 @@ async def read_body(request: Request) -> bytes:
 def decode(body: bytes) -> Any:
     """The value of a JSON text. Raises `SpecError`."""
     try:
-        return pydantic_core.from_json(body, allow_inf_nan=False)
+        value = pydantic_core.from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise SpecError(f"the body ({len(body)} bytes) is not JSON: {error}") from error
+    twice = _twice(body)
+    if twice is not None:
+        raise SpecError(f"the body was refused, nothing was done: {twice} is given twice; keep one of them")
+    return value
+
+
+class _Twice(dict[str, Any]):
+    """An object of which a text gives a field twice."""
+
+    field = ""
+
+
+def _twice(body: bytes) -> str | None:
+    """The path of a field that a JSON text gives twice in one object; `None` where each is given once.
+
+    Readers of JSON differ in which of the two they take.
+    """
+    found: list[_Twice] = []
+
+    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        once = dict(pairs)
+        if len(once) == len(pairs):
+            return once
+        counts = Counter(name for name, _ in pairs)
+        marked = _Twice(once)
+        marked.field = next(name for name in once if counts[name] > 1)
+        found.append(marked)
+        return marked
+
+    # Numbers stay texts: they are not used, and Python converts no integer of more than 4,300 digits.
+    value = json.loads(body, object_pairs_hook=made, parse_int=str, parse_float=str)
+    return None if not found else show((*_way_to(value, found[0]), found[0].field))
+
+
+def _way_to(value: object, wanted: _Twice) -> KeyPath:
+    """The path of an object in a decoded value; its own, if a field that is given twice hides it."""
+    waiting: list[tuple[KeyPath, object]] = [((), value)]
+    while waiting:
+        path, each = waiting.pop()
+        if each is wanted:
+            return path
+        if isinstance(each, dict):
+            waiting += [((*path, name), inner) for name, inner in each.items()]
+        elif isinstance(each, list):
+            waiting += [((*path, i), inner) for i, inner in enumerate(each)]
+    return ()
 
 
 def load(shape: type[T], body: bytes) -> T:

@@ -17,7 +17,7 @@ from hostler.model.listed import JobMatch
 from hostler.model.record import record
 from hostler.model.views import Explanation, JobDetail, JobView, Output, SubmitNote
 from hostler.model.work import NAME_MAX, JobState, Priority
-from hostler.web.answers import MAX_PAGE, Name, TheDesk, answer, load, read_body, tell
+from hostler.web.answers import MAX_PAGE, NO_NUL, Name, TheDesk, answer, load, read_body, tell
 from hostler.web.document import body_of
 from hostler.web.paging import Paged, answer_page, split
 from hostler.web.routing import Routes
@@ -73,10 +73,19 @@ async def list_jobs(
         list[str] | None,
         Query(max_length=MAX_PAGE, description="only the jobs of these ids, keys or unique names; repeat for several"),
     ] = None,
-    group: Annotated[str | None, Query(max_length=NAME_MAX, description="only jobs of the group of this id")] = None,
-    node: Annotated[str | None, Query(max_length=NAME_MAX, description="only jobs that run or ran last on it")] = None,
+    group: Annotated[
+        str | None, Query(max_length=NAME_MAX, pattern=NO_NUL, description="only jobs of the group of this id")
+    ] = None,
+    node: Annotated[
+        str | None, Query(max_length=NAME_MAX, pattern=NO_NUL, description="only jobs that run or ran last on it")
+    ] = None,
     called: Annotated[
-        str | None, Query(max_length=NAME_MAX, description="only jobs whose name fits a shell-style pattern: `train*`")
+        str | None,
+        Query(
+            max_length=NAME_MAX,
+            pattern=NO_NUL,
+            description="only jobs whose name fits a shell-style pattern: `train*`",
+        ),
     ] = None,
 ) -> Response:
     """Jobs in order of submission. `after` may be the number of any job: 17 begins behind `j17`.

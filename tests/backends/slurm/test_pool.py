@@ -127,7 +127,7 @@ async def test_an_order_that_is_too_large_for_any_agent_costs_no_allocation(
     monkeypatch.setattr("hostler.backends.wire.REQUEST_BYTES", 1000)
     async with stage(tmp_path) as it:
         (refused,) = await it.pool.launch([order("j1.1", inputs={"x": "y" * 2000})])
-        assert (refused.attempt, refused.reason) == ("j1.1", "spawn")
+        assert (refused.attempt, refused.reason) == ("j1.1", "refused")
         await it.rest()
         assert it.table.submitted == []
 

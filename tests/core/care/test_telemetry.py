@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from hostler.core.views import node_views, status_view
 from hostler.model import events, inputs
 from hostler.model.errors import BrokenInvariant, NotFound
 from hostler.model.events import EXTERNAL_NAMES
+from hostler.model.fleet import MemoryLimits
 from hostler.model.telemetry import DeviceTelemetry
 from hostler.model.work import DeviceKind, WorkKind
 from tests.core.builders import link_up, node, replayed, snapshot
@@ -220,3 +222,10 @@ def test_a_device_that_left_the_fleet_takes_its_lanes_along() -> None:
     assert world.state.care.lanes == {}
     assert [event.device for event in world.of(events.ConcurrencySet)] == [GPU, "n/cuda1"]
     assert replayed(world.entries).state == world.state
+
+
+def test_how_memory_limits_are_kept_is_shown_of_a_node_until_its_agent_is_another() -> None:
+    world = ward()
+    for limits in (MemoryLimits.CGROUP, MemoryLimits.WATCHED, None):
+        world.tell(replace(link_up(), memory_limits=limits))
+        assert [view.memory_limits for view in node_views(world.state, world.core.index)] == [limits]

@@ -40,6 +40,8 @@ class Node:
         self.listed = 0
         self.before_drop: Callable[[], None] = lambda: None
         self.fault: Exception | None = None
+        self.environments: list[str] = []
+        self.asked_for: list[tuple[int, float]] = []
 
     def put(self, name: str, age_s: float = 5 * HOUR, content: bytes = b"games") -> Path:
         path = self.root / "artifacts" / "objects" / name[:2] / (name + SUFFIX)
@@ -68,8 +70,14 @@ class Node:
         told = agent.drop(str(self.root), ENDINGS, {"names": names, "unused_s": unused_s})
         return Removed(gone=dict(told["gone"]), left=told["left"], free_bytes=self.free())
 
+    async def drop_environments(self, wanted_bytes: int, unused_s: float) -> Removed:
+        self.asked_for.append((wanted_bytes, unused_s))
+        gone = dict.fromkeys(self.environments[: -(-wanted_bytes // (self.total // 10))], self.total // 10)
+        self.environments = [key for key in self.environments if key not in gone]
+        return Removed(gone=gone, left={}, free_bytes=self.free())
+
     def free(self) -> int:
-        return self.total - len(self.here()) * self.total // 10
+        return self.total - (len(self.here()) + len(self.environments)) * self.total // 10
 
 
 class World:
@@ -361,3 +369,25 @@ def test_nothing_is_told_of_what_others_put_there(world: World) -> None:
     (world.node.root / "artifacts" / "objects" / "ab" / "README").write_text("mine")
     assert world.plan() == []
     assert told == []
+
+
+def test_unused_environments_go_where_artifacts_are_not_enough(world: World) -> None:
+    world.node.environments = [f"key{number}" for number in range(8)]
+    for number in range(2):
+        world.played(number, 5 * HOUR, "shelf")
+    world.turn()
+    assert world.node.here() == set(), "artifacts first"
+    left = len(world.node.environments)
+    assert 0 < left < 8
+    dropped = world.told(FilesDropped)[-1]
+    assert dropped.files == tuple(f"environments/key{number}" for number in range(8 - left))
+    assert dropped.bytes == (8 - left) * world.node.total // 10
+    assert [unused_s for _, unused_s in world.node.asked_for] == [nodes.unused_s(RULES)]
+
+
+def test_environments_stay_while_artifacts_are_enough(world: World) -> None:
+    world.node.environments = ["key0"]
+    for number in range(8):
+        world.played(number, 5 * HOUR, "shelf")
+    world.turn()
+    assert (world.node.environments, world.node.asked_for) == (["key0"], [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from hostler.model.fleet import MemoryLimits
 from hostler.model.record import entity, record
 from hostler.model.telemetry import Signal
 from hostler.policy.foreign_use import Use
@@ -78,6 +79,8 @@ class Heard:
     """What of its disk was free and kept for nobody, when that was last more than before."""
     reads_devices: bool = False
     """Whether it reads its devices when it is asked."""
+    memory_limits: MemoryLimits | None = None
+    """What holds attempts to their memory limits there, as its agent reports."""
     asked_at: float | None = None
     """When it was last asked."""
     armed: bool = False

@@ -48,6 +48,7 @@ ROUND = 1024
 ITSELF = "retention"
 """Who cleans when nobody asked for it."""
 FOLDER = "artifacts/objects"
+ENVIRONMENTS = "environments"
 SILENT = "the node does not say what became of it"
 
 
@@ -197,12 +198,26 @@ class NodeCleaner:
             await self._remove(site, planned, some, ITSELF, done)
             if done.refused is not None:
                 break
+        rebuilt = await self._drop_environments(site)
         if self._need(site) <= 0:
             site.not_before = self._now() + REST_S
-        elif not done.gone:
+        elif not done.gone and not rebuilt:
             site.not_before = self._now() + VAIN_S
         if done.refused is not None:
             raise FilesError(f"it keeps what may go, {done.refused.path}: {done.refused.why}")
+
+    async def _drop_environments(self, site: _Site) -> bool:
+        """Remove Python environments that are not used, where artifacts were not enough: they can be built again."""
+        need = self._need(site)
+        if need <= 0:
+            return False
+        removed = await site.backend.drop_environments(need, unused_s(self._keeping.rules))
+        if not removed.gone:
+            return False
+        self._measure(site, site.disk.total_bytes, removed.free_bytes)
+        paths, size = tuple(f"{ENVIRONMENTS}/{key}" for key in removed.gone), sum(removed.gone.values())
+        await self._tell(DropTold(node=site.name, who=ITSELF, dropped=paths, bytes=size))
+        return True
 
     def _need(self, site: _Site) -> int:
         return over_warning(site.disk, self._targets())
