@@ -126,9 +126,8 @@ def _check_needs(spec: JobSpec) -> None:
             f"job {spec.name!r}: gpus asks for {need.gpus} GPUs, and device is cpu; leave one of the two out"
         )
     if need.gpu_models:
-        raise SpecError(
-            f"job {spec.name!r}: gpu_models names {', '.join(need.gpu_models)}, and device is cpu; leave one of the two out"
-        )
+        models = ", ".join(need.gpu_models)
+        raise SpecError(f"job {spec.name!r}: gpu_models names {models}, and device is cpu; leave one of the two out")
 
 
 def _check_patterns(name: str, what: str, patterns: Sequence[str]) -> None:
