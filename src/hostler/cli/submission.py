@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hostler.cli.common import client, directory, is_here
 from hostler.cli.pythons import print_environments
-from hostler.cli.show import clean, say_json
+from hostler.cli.show import clean, paragraph, say_json
 from hostler.cli.snapshotting import Terminal, print_sent
 from hostler.client.notes import file_notes, note_texts
 from hostler.client.shells import with_shells
@@ -122,7 +122,9 @@ def _print_about(
     if gpu_by_default:
         print(_gpu_words(gpu_by_default, len(ready.specs)), file=sys.stderr)
     for note in (*ready.missing, *note_texts(notes, with_earlier_files)):
-        print(f"note: {clean(note)}", file=sys.stderr)
+        text = f"note: {note}"
+        for line in paragraph(text, rest="  ") if sys.stderr.isatty() else [clean(text)]:
+            print(line, file=sys.stderr)
 
 
 def _groups_of(asked: Client, jobs: Sequence[str]) -> Sequence[str]:
@@ -151,7 +153,7 @@ def _jobs(count: int, kind: str = "") -> str:
 def _gpu_words(count: int, jobs: int) -> str:
     """That jobs wait for a GPU, and how to have it otherwise."""
     some = "" if count == jobs else f" for {count} of {jobs} jobs"
-    return f"device → gpu{some} (none is stated and the fleet has GPUs; --device any or cpu takes CPU slots)"
+    return f"device → gpu{some} (the fleet has GPUs; --device any or cpu takes CPU slots)"
 
 
 def followed(asked: Client, ids: Sequence[str], *, follow: bool) -> int:

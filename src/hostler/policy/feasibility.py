@@ -132,7 +132,7 @@ def _of_start(plan: RlPlan) -> Iterator[Contradiction]:
         yield _impossible("address", words, fix)
     if plan.manifest_fault is not None:
         words = f"{plan.manifest} cannot be applied: {plan.manifest_fault}"
-        yield _impossible("manifest", words, "mend it there, or have `hostler render` write it")
+        yield _impossible("manifest", words, "mend it there, or have `hostler kuberay render` write it")
     for words in plan.differs:
         yield _false("order", words, "say it in one place: in the order, which is what runs")
     for words in plan.may_differ:
