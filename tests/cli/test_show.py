@@ -8,6 +8,7 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
+from hostler.cli.entries import entry_lines
 from hostler.cli.show import (
     Column,
     age,
@@ -192,3 +193,9 @@ def test_a_job_that_is_over_is_not_being_cancelled() -> None:
 
 def test_counts_of_things() -> None:
     assert [plural(count, "job") for count in (0, 1, 2)] == ["0 jobs", "1 job", "2 jobs"]
+
+
+def test_entry_shows_the_first_of_several_lines_and_their_number() -> None:
+    event = {"kind": "attempt.ended", "attempt": "j1.1", "evidence": "Traceback\n  File\nValueError: no data\n"}
+    (line,) = entry_lines({"seq": 7, "at": 0.0, "event": event})
+    assert line.endswith('attempt.ended        j1.1 evidence="Traceback" (+2 lines)')

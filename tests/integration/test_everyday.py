@@ -138,7 +138,7 @@ def test_events_follow(running: Fleet) -> None:
 
 def test_a_sweep_from_start_to_proof(running: Fleet, hostler: Hostler) -> None:
     worker = f"{sys.executable} {WORKER}"
-    words = ("sweep", "planted", "--range", "0:2**12", "--worker", worker, "--param", "planted=[0, 7, 4095]")
+    words = ("sweep", "submit", "planted", "--range", "0:2**12", "--worker", worker, "--param", "planted=[0, 7, 4095]")
     job = hostler(running, *words, "--own-dir", "--target-s", "0.5").out.strip()
     running.state_of(job, "done")
     assert hostler(running, *words, "--own-dir", "--target-s", "0.5").out.strip() == job, "its name is its key"
@@ -161,7 +161,7 @@ def test_a_sweep_under_way_is_no_contradiction(running: Fleet, hostler: Hostler)
     running.state_of(job, "cancelled")
 
 
-@pytest.mark.parametrize("words", ["status", "jobs", "queue", "nodes", "jobs --state done", "jobs --limit 1"])
+@pytest.mark.parametrize("words", ["status", "jobs", "queue", "node list", "jobs --state done", "jobs --limit 1"])
 def test_every_listing_is_one_json_document(running: Fleet, hostler: Hostler, words: str) -> None:
     running.over(running.script("true", name="\x1b[31m\n\u202e"))
     said = hostler(running, *words.split(), "--json")
@@ -170,7 +170,7 @@ def test_every_listing_is_one_json_document(running: Fleet, hostler: Hostler, wo
     assert said.out.isascii()
 
 
-@pytest.mark.parametrize("words", ["job", "explain"])
+@pytest.mark.parametrize("words", ["job show", "explain"])
 def test_every_view_of_a_job_is_one_json_document(running: Fleet, hostler: Hostler, words: str) -> None:
     job = running.script("true")
-    assert hostler(running, words, job, "--json").json
+    assert hostler(running, *words.split(), job, "--json").json

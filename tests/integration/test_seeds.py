@@ -45,7 +45,7 @@ def test_the_seed_is_found_and_what_comes_next(
     running: Fleet, hostler: Hostler, name: str, calls: str, seed: int, count: int, more: list[str]
 ) -> None:
     file = recorded(running, name, calls, seed, count, skip=4 if "skip=[0,9]" in more else 0)
-    words = ("sweep", "sieve", "--data", file, "--generator", name, "--calls", calls, *more, "--wait")
+    words = ("sweep", "submit", "sieve", "--data", file, "--generator", name, "--calls", calls, *more, "--wait")
     said = hostler(running, *words, "--json")
     assert said.status == 0, said.err
     (found,) = map(json.loads, said.out.splitlines())
@@ -65,7 +65,7 @@ def test_the_seed_is_found_and_what_comes_next(
 @pytest.mark.long
 def test_all_generators_are_searched_and_one_made_the_draws(running: Fleet, hostler: Hostler) -> None:
     file = recorded(running, "go", "Intn(50)", 4321, 14)
-    words = ("sweep", "who", "--data", file, "--all-generators", "--values", "0:49", "--range", "0:2**13")
+    words = ("sweep", "submit", "who", "--data", file, "--all-generators", "--values", "0:49", "--range", "0:2**13")
     said = hostler(running, *words, "--no-control", "--wait")
     assert said.status == 0, said.err
     assert max(map(len, said.out.splitlines())) <= 80
@@ -79,7 +79,7 @@ def test_several_files_are_several_searches_with_a_page_and_lines_of_json(runnin
     pytest.importorskip("matplotlib", reason="reports need the extra `report`")
     files = [recorded(running, "dotnet", "Next(1,50)", seed, 12) for seed in (500, 600)]
     data = [word for file in files for word in ("--data", file)]
-    words = ("sweep", "two", *data, "--generator", "dotnet", "--calls", "Next(1,50)", "--range", "0:2**12")
+    words = ("sweep", "submit", "two", *data, "--generator", "dotnet", "--calls", "Next(1,50)", "--range", "0:2**12")
     said = hostler(running, *words, "--wait", "--json")
     assert said.status == 0, said.err
     found = list(map(json.loads, said.out.splitlines()))
@@ -101,7 +101,19 @@ def test_what_is_no_search_has_no_survivors(running: Fleet, hostler: Hostler) ->
 
 def test_a_search_that_settles_nothing_is_told_of(running: Fleet, hostler: Hostler) -> None:
     file = recorded(running, "php8", "mt_rand(1,6)", 77, 4)
-    words = ("sweep", "dice", "--data", file, "--generator", "php8", "--calls", "mt_rand(1,6)", "--range", "0:1000")
+    words = (
+        "sweep",
+        "submit",
+        "dice",
+        "--data",
+        file,
+        "--generator",
+        "php8",
+        "--calls",
+        "mt_rand(1,6)",
+        "--range",
+        "0:1000",
+    )
     said = hostler(running, *words, "--no-control")
     assert said.status == 0
     assert "WARNING: survivors of this search will mean little: 7 known draws would do" in said.out

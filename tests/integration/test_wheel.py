@@ -185,9 +185,9 @@ def newcomer(installed: Installed, tmp_path: Path) -> Iterator[Installed]:
 @pytest.mark.services
 def test_newcomer_fetches_a_model_from_an_ssh_host_in_six_commands(newcomer: Installed) -> None:
     """The first command, `pip install`, has been typed: its environment is `installed`."""
-    nodes = newcomer.run("hostler", "nodes", "import", str(newcomer.home / ".ssh" / "config"))
+    nodes = newcomer.run("hostler", "node", "import", str(newcomer.home / ".ssh" / "config"))
     (newcomer.project / "fleet.yaml").write_text(nodes)
-    newcomer.run("hostler", "nodes", "trust", "fleet.yaml", "--yes")
+    newcomer.run("hostler", "node", "trust", "fleet.yaml", "--yes")
     with newcomer.log.open("wb") as log:
         up = subprocess.Popen(
             [newcomer.bin / "hostler", "up", "--port", "0", "fleet.yaml"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from hostler.cli.show import clean, compact, shortened, wrapped
+from hostler.cli.show import clean, compact, plural, shortened, wrapped
 
 if TYPE_CHECKING:
     from hostler.client import View
@@ -42,4 +42,8 @@ def _matters(name: str, value: Any) -> bool:
 
 
 def _value(name: str, value: Any) -> str:
+    """A field's value; of a text of several lines the first one, and how many follow (`--json` has them)."""
+    if isinstance(value, str) and "\n" in value.strip():
+        first, *others = value.strip().splitlines()
+        return f"{compact(first)} (+{plural(len(others), 'line')})"
     return compact(value["name"] if name == "spec" else value)

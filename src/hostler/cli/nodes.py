@@ -45,6 +45,10 @@ EXPLAINED_MAX = 10
 DOCTOR_COLUMNS = (Column("NODE"), Column("WHAT"), Column("HEALTH"), Column("SAYS", yields=True))
 
 
+MEMORY_LIMITS = {
+    "cgroup": "kept by the kernel, in a cgroup for each attempt",
+    "watched": "kept by the agent, which measures resident memory",
+}
 FRESH_S = 60.0
 """A reading that is not older is shown without its age."""
 NodeNames: TypeAlias = Annotated[list[str], Argument(metavar="NODE...", help="Names of nodes.")]
@@ -502,6 +506,8 @@ def _node_detail(asked: Client, node: View) -> Iterator[str]:
     if node["gates"]:
         counts = ", ".join(f"{gate} {count}" for gate, count in node["gates"].items())
         yield from paragraph(f"refused there since the controller began: {counts}", rest="  ")
+    if node["memory_limits"] is not None:
+        yield from paragraph(f"memory limits: {MEMORY_LIMITS[node['memory_limits']]}", rest="  ")
 
 
 def _explained(node: View) -> Sequence[View]:

@@ -169,8 +169,8 @@ def shortened(text: str, width: int) -> str:
 
 
 def wrapped(title: str, text: str) -> list[str]:
-    """`text` beside its title, in as many lines as it needs."""
-    pieces = _pieces_of(text, terminal_width() - len(title))
+    """`text` beside its title, in as many lines as it needs; in one line where a program reads it."""
+    pieces = _pieces_of(text, table_width() - len(title))
     return [title + pieces[0], *(" " * len(title) + piece for piece in pieces[1:])]
 
 

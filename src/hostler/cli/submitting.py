@@ -92,7 +92,7 @@ MaxAttempts = Annotated[
 ]
 Gpus = Annotated[
     int | None,
-    Option(min=1, max=64, help="GPUs of one node that it takes at once (--device cpu: CPU slots)."),
+    Option(min=1, max=64, help="GPUs of one node that it takes at once."),
 ]
 Cpus = Annotated[float, Option(min=0, help="Host cores it keeps busy.")]
 Shards = Annotated[bool, Option("--shards", help="--vram-gb may be spread over several GPUs of a node.")]
@@ -409,6 +409,8 @@ def _constraints(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _expect_sensible(options: JobOptions) -> None:
     """Raise `UsageError` where options contradict themselves."""
+    if options["device"] == "cpu" and options["gpus"]:
+        raise UsageError("--gpus asks for GPUs, and --device is cpu; leave one of the two out")
     if options["shards"] and not options["vram_gb"]:
         raise UsageError("--shards spreads --vram-gb over several GPUs; give it")
     if len(set(options["tiers"])) < len(options["tiers"]):
