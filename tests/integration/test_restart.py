@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
@@ -101,7 +102,8 @@ def test_a_node_is_drained_and_resumed(living: Fleet, hostler: Hostler, tmp_path
     assert fleet.job(waits)["state"] == "pending"
     assert hostler(fleet, "node", "resume", "here").out == "here takes work\n"
     fleet.state_of(waits, "done")
-    kinds = [line.split()[2] for line in hostler(fleet, "events", "--after", str(before)).out.splitlines()]
+    events = hostler(fleet, "events", "--after", str(before), "--json").out.splitlines()
+    kinds = [json.loads(line)["event"]["kind"] for line in events]
     assert kinds.index("node.cordoned") < kinds.index("node.drained") < kinds.index("node.resumed")
 
 

@@ -76,7 +76,7 @@ async def test_a_node_that_never_came_up_is_told_of(directory: StateDir, monkeyp
     node = FakeNode()
     node.cut()
     async with running(directory, node) as controller:
-        await until(lambda: "node fake: fake cannot be reached" in controller.troubles())
+        await until(lambda: "node fake: cannot be reached" in controller.troubles())
         assert controller.nodes()[0].link is Link.DOWN
         node.mend()
         await until(lambda: not controller.troubles())

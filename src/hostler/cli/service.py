@@ -98,7 +98,9 @@ def detached(words: Sequence[str], state_dir: Path) -> int:
         if status is not None or screen:
             print("\n".join(lines if status is not None else screen))
             if status is None:
-                print(f"{'Stop':11}hostler down\n{'Log':11}{log}")
+                from hostler.runtime.welcome import at_home
+
+                print(f"{'Stop':11}hostler down\n{'Log':11}{at_home(log)}")
             return status or 0
         time.sleep(PAUSE_S)
     raise StoreError(

@@ -31,13 +31,13 @@ class Adopted(NamedTuple):
 def where_lines(version: str, fleet: str, file: Path | None, url: str, code: str | None, token: Path) -> list[str]:
     """The first lines: version and fleet, the dashboard with a link that logs in once, the file of the token."""
     name = printable(fleet, 40)
-    source = "no fleet file: this machine alone" if file is None else printable(_at_home(file), WIDTH)
+    source = "no fleet file: this machine alone" if file is None else printable(at_home(file), WIDTH)
     link = url if code is None else f"{url}/login?once={code}"
     return [
         *_wrapped(f"Hostler {version}", f"{name} ({source})"),
         # Never cut or wrapped: terminals make a link of it.
         _dashboard(link, code),
-        f"{'Token':{LABEL}}{_at_home(token)}",
+        f"{'Token':{LABEL}}{at_home(token)}",
     ]
 
 
@@ -131,7 +131,7 @@ def _cut(line: str, width: int = WIDTH) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def _at_home(path: Path) -> str:
+def at_home(path: Path) -> str:
     """A path as people write it, with `~` for their home."""
     try:
         return f"~/{path.absolute().relative_to(Path.home())}"

@@ -54,7 +54,7 @@ class TestSilences:
         world.tell(silence())
         (ban,) = (each for each in bans(world.state, world.core.index) if each.kind == "silence")
         assert (ban.what, ban.of, ban.owner, ban.until) == ("*", None, "ann", world.now + 600.0)
-        assert "alerts unsilence s1" in ban.why
+        assert "alert unsilence s1" in ban.why
         (view,) = views.silence_views(world.state)
         assert view.alerts == ("a1",)
         world.tell(inputs.UnsilenceAlerts(silence="s1", who="bob"))
