@@ -183,6 +183,11 @@ def test_a_refused_connection_is_an_absent_controller(tmp_path: Path) -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}", LinkLost),
         (b"HTTP/1.1 500 No\r\nContent-Length: 4\r\n\r\nnope", LinkRefused),
         (b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\n[]", LinkRefused),
+        (b"HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n", LinkRefused),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", LinkRefused),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", LinkRefused),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n\xff\xfe\0", LinkRefused),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"[" * 200000, LinkRefused),
         (b'HTTP/1.1 500 No\r\nContent-Length: 36\r\n\r\n{"error": "os.system", "message": ""}', LinkRefused),
     ],
 )

@@ -72,6 +72,18 @@ class TestElsewhere:
         assert hostler("token", "list", "--server", url).status == 0
         assert hostler("status").status != 0
 
+    def test_state_directory_that_is_typed_wins_over_the_address(
+        self, hostler: Hostler, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOSTLER_URL", "http://127.0.0.1:1")
+        monkeypatch.setenv("HOSTLER_TOKEN", TOKEN)
+        monkeypatch.setenv("HOSTLER_STATE_DIR", str(self.state))
+        assert hostler("status").status == 3
+        said = hostler("status", "--state-dir", str(self.state))
+        assert "127.0.0.1:1:" not in said.err
+        both = hostler("status", "--state-dir", str(self.state), "--server", "http://127.0.0.1:1")
+        assert (both.status, "both name a controller" in both.err) == (2, True)
+
     def test_server_and_state_directory_exclude_each_other(self, hostler: Hostler) -> None:
         said = hostler("status", "--server", "http://127.0.0.1:1", "--state-dir", str(self.state))
         assert (said.status, "--server and --state-dir both name a controller" in said.err) == (2, True)

@@ -93,12 +93,15 @@ def test_no_controller_is_status_3_and_says_how_to_start_one(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
-def test_every_command_has_help_with_an_example(path: tuple[str, ...], hostler: Hostler) -> None:
+def test_every_command_has_help_with_an_example(
+    path: tuple[str, ...], hostler: Hostler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(SCREEN[1]))
     said = hostler(*path, "--help")
     assert said.status == 0
     assert "Example:" in said.out
     assert f"  hostler {' '.join(path)}" in said.out or path[0] == "job"  # those are the daily commands, too
-    assert all(len(line) <= 100 for line in said.out.splitlines())
+    assert [line for line in said.out.splitlines() if len(line) > SCREEN[1]] == []
 
 
 def test_every_command_that_shows_something_can_show_it_as_json() -> None:
@@ -150,6 +153,11 @@ def test_help_of_a_group_names_its_commands_and_cuts_nothing(name: str, hostler:
         (["submit", "--cwd", "", "x"], "--cwd is empty; give a path"),
         (["submit", "--walltime-s", "soon", "x"], "--walltime-s: 'soon' is not a number"),
         (["jobs", "--state", "lost"], "--state: 'lost' is not one of pending, leased, launching, running, "),
+        (["jobs", "--limit", "9" * 5000], "… (5000 characters) is not an integer"),
+        (["jobs", "--limit", "9" * 20], "--limit: a number of 20 digits is too large"),
+        (["logs", "\udcff"], "ID: '\\udcff' is not UTF-8"),
+        (["submit", "--own-dir", "echo", "\udcff"], "CMD: '\\udcff' is not UTF-8"),
+        (["status", "--state-dir", "~no-such-user/x"], "there is no user 'no-such-user' on this machine"),
         (["sweep", "lr=0.1,0.03"], "hostler submit --grid lr=0.1,0.03"),
         (["sweep", "primes", "--range", "0:9"], "no such command: sweep primes; `hostler sweep submit primes ..."),
     ],
@@ -237,7 +245,7 @@ def test_shell_completion_knows_commands_options_and_choices() -> None:
     for shell in ("bash", "zsh", "fish"):
         assert "hostler" in program("--show-completion", shell).stdout
     refused = program("--show-completion", "cobol")
-    assert (refused.returncode, "give one of bash" in refused.stderr) == (2, True)
+    assert (refused.returncode, "takes the name of one shell: bash" in refused.stderr) == (2, True)
 
 
 def test_completion_is_silent_without_a_controller(tmp_path: Path) -> None:
@@ -254,3 +262,41 @@ def test_the_token_is_shown_nowhere(served: Window, hostler: Hostler) -> None:
     ):
         said = hostler(*words)
         assert token not in said.out + said.err
+
+
+def streams(shell: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """`hostler` in a process whose streams a shell has redirected."""
+    return program("-c", f'exec "$0" -m hostler.cli "$@" {shell}', sys.executable, *words, command=["sh"])
+
+
+@pytest.mark.parametrize("words", [["--help"], ["status"], ["jobs", "--json"], ["events", "--after", "0"]])
+def test_output_on_a_full_disk_is_one_message(words: list[str], served: Window) -> None:
+    said = streams(">/dev/full", *words)
+    assert (said.returncode, said.stderr) == (
+        1,
+        "hostler: error: the output cannot be read or written: No space left on device\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "redirected", "status"),
+    [
+        (["status"], ">&-", 0),
+        (["jobs", "--json"], "<&-", 0),
+        (["bogus"], "2>&-", 2),
+        (["bogus"], "2>/dev/full", 2),
+        (["submit", "--own-dir", "--", "true"], ">&- 2>&-", 0),
+        (["submit", "--own-dir", "--each-line", "-", "--", "echo", "{line}"], "<&-", 2),
+    ],
+)
+def test_closed_streams_change_no_status(words: list[str], redirected: str, status: int, served: Window) -> None:
+    said = streams(redirected, *words)
+    assert said.returncode == status
+    assert "Traceback" not in said.stderr
+    assert "error" not in said.stdout
+
+
+def test_text_that_the_terminal_cannot_show_is_escaped(served: Window) -> None:
+    served.tell(Submit(specs=(script("名前"),)))
+    said = program("jobs", PYTHONIOENCODING="ascii")
+    assert (said.returncode, "\\u540d\\u524d" in said.stdout, said.stderr) == (0, True, "")

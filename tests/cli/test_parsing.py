@@ -74,7 +74,7 @@ def test_values_come_back_from_words_in_any_order_and_spelling(data: st.DataObje
     others = [["x"], *([flag] for flag in flags), *options]
     if "colour" not in drawn:  # values of a repeated option keep their order
         others = data.draw(st.permutations(others))
-    values = parsed(SAMPLE, [word for some in others for word in some] + ["--", *names], {})
+    values, _ = parsed(SAMPLE, [word for some in others for word in some] + ["--", *names], {})
     assert values == {
         "first": "x",
         "names": names or None,
@@ -93,7 +93,7 @@ def test_values_come_back_from_words_in_any_order_and_spelling(data: st.DataObje
 @given(st.lists(WORDS, min_size=1), st.sampled_from([[], ["--gpus", "2"], ["--gpus=2", "--"]]))
 def test_words_of_a_program_stay_as_they_are(command: list[str], options: list[str]) -> None:
     begun = ["prog", *command] if not options or options[-1] != "--" else command
-    values = parsed(VERBATIM, [*options, *begun], {})
+    values, _ = parsed(VERBATIM, [*options, *begun], {})
     assert values["command"] == begun
     assert values["typed"] == Typed(
         {"command": begun, "gpus": 2 if options else None}, frozenset({"command", *(["gpus"] if options else [])})
@@ -109,7 +109,7 @@ def test_words_of_a_program_stay_as_they_are(command: list[str], options: list[s
 def test_any_words_give_values_or_a_reason(function: str, words: list[str]) -> None:
     command = signature(imported(function))
     try:
-        values = parsed(command, words, {})
+        values, _ = parsed(command, words, {})
     except (UsageError, HelpWanted):
         return
     names = {each.name for each in (*command.options, *command.arguments)}
@@ -127,13 +127,13 @@ def test_any_words_give_values_or_a_reason(function: str, words: list[str]) -> N
 def test_environment_variable_counts_where_nothing_is_typed(
     words: list[str], environ: dict[str, str], path: Path | None
 ) -> None:
-    assert parsed(SAMPLE, words, environ)["path"] == path
+    assert parsed(SAMPLE, words, environ)[0]["path"] == path
 
 
 def test_negative_numbers_are_words_and_values() -> None:
-    assert parsed(SAMPLE, ["-1", "-2.5"], {})["names"] == ["-2.5"]
-    assert parsed(SAMPLE, ["x", "-n", "-3"], {})["number"] == -3.0
-    assert parsed(SAMPLE, ["x", "-n-3"], {})["number"] == -3.0
+    assert parsed(SAMPLE, ["-1", "-2.5"], {})[0]["names"] == ["-2.5"]
+    assert parsed(SAMPLE, ["x", "-n", "-3"], {})[0]["number"] == -3.0
+    assert parsed(SAMPLE, ["x", "-n-3"], {})[0]["number"] == -3.0
 
 
 @pytest.mark.parametrize("words", [["--help"], ["x", "-h"], ["--whole", "1", "--help", "--nonsense"]])

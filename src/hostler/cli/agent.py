@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from hostler.cli.common import Json
+from hostler.cli.common import Json, expanded
 from hostler.cli.declarations import Argument, Option
 from hostler.cli.show import say, say_json
 from hostler.model.errors import UsageError
@@ -47,7 +47,7 @@ def connect(
     Example:
       hostler node connect --dir ~/.hostler/rig-1 --to hub:8767 --node rig-1 --fingerprint 5f2c...
     """
-    folder = folder.expanduser().absolute()
+    folder = expanded(folder).absolute()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     program = folder / "agent.pyz"
     _built(program)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hostler.cli.declarations import Argument, Option
-from hostler.cli.server import STATE_DIR, named_server
+from hostler.cli.server import STATE_DIR, chosen as chosen_controller
+from hostler.model.errors import UsageError
 from hostler.settings.where import state_dir
 
 if TYPE_CHECKING:
@@ -33,14 +34,27 @@ Json = Annotated[bool, Option("--json", help="Print everything as one JSON docum
 
 def directory(chosen: Path | None) -> Path:
     """The state directory: the one chosen, or else the usual one."""
-    return state_dir(os.environ) if chosen is None else Path.cwd() / chosen.expanduser()
+    if chosen is None:
+        return state_dir(os.environ)
+    chosen = expanded(chosen)
+    return chosen if chosen.is_absolute() else Path.cwd() / chosen
+
+
+def expanded(path: Path) -> Path:
+    """A path with the home of its user for `~`. Raises `UsageError` where there is no such user."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise UsageError(
+            f"{path}: there is no user {path.parts[0][1:]!r} on this machine; write the path in full"
+        ) from error
 
 
 def client(chosen: Path | None, **options: float) -> Client:
     """The controller that `--server` names, `--state-dir`, `$HOSTLER_URL`, or else the usual state directory."""
     from hostler.client import Client
 
-    server = named_server()
+    server = chosen_controller().server
     if server is not None:
         return Client.from_environment({**os.environ, "HOSTLER_URL": server}, **options)
     if not is_here(chosen):
@@ -50,9 +64,9 @@ def client(chosen: Path | None, **options: float) -> Client:
 
 def is_here(chosen: Path | None) -> bool:
     """Whether the controller is found by its state directory, and so on this machine."""
-    if named_server() is not None:
+    if chosen_controller().server is not None:
         return False
-    return not os.environ.get("HOSTLER_URL") or _is_asked_for(chosen)
+    return not os.environ.get("HOSTLER_URL") or (chosen is not None and chosen_controller().has_state_dir)
 
 
 def local_results(chosen: Path | None) -> Path | None:
@@ -61,11 +75,6 @@ def local_results(chosen: Path | None) -> Path | None:
         return None
     folder = directory(chosen) / "results"
     return folder if folder.is_dir() else None
-
-
-def _is_asked_for(chosen: Path | None) -> bool:
-    """Whether a state directory was named by the option, and not by its variable."""
-    return chosen is not None and str(chosen) != os.environ.get("HOSTLER_STATE_DIR")
 
 
 def user() -> str | None:

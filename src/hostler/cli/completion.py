@@ -13,6 +13,7 @@ from argcomplete.shell_integration import shellcode
 from hostler.cli.commands import COMMANDS, Command, Function, Group, imported
 from hostler.cli.declarations import Complete
 from hostler.cli.parameters import Parameter, signature
+from hostler.cli.server import asking
 from hostler.model.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
@@ -22,7 +23,7 @@ def script(words: Sequence[str], environ: Mapping[str, str]) -> str:
     """The lines that make a shell complete `hostler`: the shell that is named, or that of the user."""
     shell = words[0] if words else Path(environ.get("SHELL", "bash")).name
     if shell not in SHELLS or len(words) > 1:
-        raise UsageError(f"no completion for the shell {shell!r}; give one of {', '.join(SHELLS)}")
+        raise UsageError(f"--show-completion takes the name of one shell: {', '.join(SHELLS)}")
     return str(shellcode(["hostler"], shell=shell))
 
 
@@ -37,7 +38,7 @@ def _parser(words: Sequence[str]) -> ArgumentParser:
     parser = ArgumentParser(prog="hostler", add_help=False)
     below = parser.add_subparsers()
     for name, each in COMMANDS.items():
-        own = below.add_parser(name, add_help=False)
+        own = below.add_parser(name)
         if not words or words[0] != name:
             continue
         if isinstance(each, Command):
@@ -50,7 +51,7 @@ def _parser(words: Sequence[str]) -> ArgumentParser:
 def _add_commands(parser: ArgumentParser, group: Group, words: Sequence[str]) -> None:
     below = parser.add_subparsers()
     for name, function in group.commands.items():
-        own = below.add_parser(name, add_help=False)
+        own = below.add_parser(name)
         if words and words[0] == name:
             _add_parameters(own, function)
 
@@ -62,7 +63,7 @@ def _add_parameters(parser: ArgumentParser, function: Function) -> None:
         if each.declared.complete is not None:
             action.completer = _completer(each.declared.complete)  # type: ignore[attr-defined]
         elif each.kind is not Path and not each.choices and not each.is_flag:
-            action.completer = argcomplete.SuppressCompleter()  # type: ignore[attr-defined]
+            action.completer = _nothing  # type: ignore[attr-defined]
 
 
 def _action(parser: ArgumentParser, parameter: Parameter) -> Action:
@@ -74,9 +75,17 @@ def _action(parser: ArgumentParser, parameter: Parameter) -> Action:
     return parser.add_argument(*flags, dest=parameter.name, choices=parameter.choices or None)
 
 
+def _nothing(**_: object) -> list[str]:
+    """No values are known of a text; its option is offered all the same."""
+    return []
+
+
 def _completer(known: Complete) -> Callable[..., list[str]]:
     def completed(prefix: str, parsed_args: Namespace, **_: object) -> list[str]:
-        directory = getattr(parsed_args, "state_dir", None) or os.environ.get("HOSTLER_STATE_DIR")
-        return known(prefix, {"state_dir": Path(directory) if directory else None})
+        directory = getattr(parsed_args, "state_dir", None)
+        typed = frozenset({"state_dir"}) if directory else frozenset[str]()
+        directory = directory or os.environ.get("HOSTLER_STATE_DIR")
+        with asking({"server": getattr(parsed_args, "server", None)}, typed):
+            return known(prefix, {"state_dir": Path(directory) if directory else None})
 
     return completed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 from hostler.model.errors import ControllerAbsent, HostlerError, UsageError
 
@@ -25,4 +26,5 @@ def print_error(message: str) -> None:
     from hostler.cli.show import clean
 
     shown = "\n".join(clean(line) for line in message.splitlines())
-    print(f"hostler: error: {shown}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # standard error may be on a full disk; the exit status counts
+        print(f"hostler: error: {shown}", file=sys.stderr, flush=True)

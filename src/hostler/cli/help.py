@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ WIDEST = 100
 FIRST = 32
 """Columns of the names of options and arguments; what is longer has a line of its own."""
 INDENT = "  "
+WORD = r"""(?:[^\s'"]|'[^']*'|"[^"]*")+"""
+"""A word of a shell, with the quotes in it."""
 PANEL_COLUMNS = 2
 PANEL_WIDTH = 80
 """Columns of the terminal that two columns of commands need."""
@@ -112,11 +115,25 @@ def _paragraphs(doc: str, width: int) -> Iterator[str]:
             yield ""
         lines = paragraph.splitlines()
         if any(line.startswith(" ") for line in lines):
-            yield from (f"{INDENT}{line}" for line in lines)
+            for line in lines:
+                yield from _example(f"{INDENT}{line}", min(width, WIDEST))
         else:
             yield from textwrap.wrap(
                 paragraph, min(width, WIDEST), initial_indent=INDENT, subsequent_indent=INDENT, break_on_hyphens=False
             )
+
+
+def _example(line: str, width: int) -> Iterator[str]:
+    """A line of an example; one that is too long goes on below, as a shell reads it. Quoted words stay whole."""
+    indent = line[: len(line) - len(line.lstrip())]
+    while len(line) > width:
+        ends = [match.end() for match in re.finditer(WORD, line) if indent != line[: match.end()].rstrip()]
+        end = max((each for each in ends if each <= width - 2), default=None)
+        if end is None:
+            break
+        yield f"{line[:end]} \\"
+        line = f"{indent}    {line[end:].lstrip()}"
+    yield line
 
 
 def _entries(entries: Sequence[tuple[str, str]], width: int) -> Iterator[str]:

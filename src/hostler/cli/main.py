@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from hostler import __version__
 from hostler.cli.commands import COMMANDS, PANELS, Command, Function, Group, imported
-from hostler.cli.errors import INTERRUPTED, Interrupted, print_error, status_of
+from hostler.cli.errors import FAILED, INTERRUPTED, Interrupted, print_error, status_of
 from hostler.cli.parameters import signature
 from hostler.cli.parsing import HELP_FLAGS, HelpWanted, parsed
 from hostler.cli.server import asking
@@ -32,11 +32,28 @@ COMPLETING = "_ARGCOMPLETE"
 def main() -> NoReturn:
     """The entry point of the program."""
     gc.set_threshold(*GARBAGE)
-    if COMPLETING in os.environ:
+    _prepare_streams()
+    if COMPLETING in os.environ and "COMP_LINE" in os.environ:
         from hostler.cli.completion import complete
 
         complete()
     _leave(run(sys.argv[1:]))
+
+
+def _prepare_streams() -> None:
+    """Open the standard streams that are closed, as /dev/null: a later file must not take their numbers.
+
+    A character that the terminal's encoding lacks is written as an escape sequence.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115 (until the end)
+        elif number:
+            stream.reconfigure(errors="backslashreplace")
 
 
 def run(words: Sequence[str]) -> int:
@@ -53,7 +70,10 @@ def run(words: Sequence[str]) -> int:
     except BrokenPipeError:
         # The reader of our output has left; what is still buffered has no reader either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return FAILED
+    except OSError as error:
+        print_error(f"{error.filename or 'the output'} cannot be read or written: {error.strerror or error}")
+        return FAILED
 
 
 def _run(words: list[str]) -> int:
@@ -92,7 +112,7 @@ def _carry_out(path: str, function: Function, words: list[str]) -> int:
     carried_out_by = imported(function)
     command = signature(carried_out_by)
     try:
-        values = parsed(command, words)
+        values, typed = parsed(command, words)
     except HelpWanted:
         from hostler.cli.help import command_help
         from hostler.cli.show import terminal_width
@@ -100,7 +120,7 @@ def _carry_out(path: str, function: Function, words: list[str]) -> int:
         return _show(command_help(path, command, carried_out_by.__doc__ or "", terminal_width()))
     except UsageError as error:
         raise UsageError(f"{error}; `hostler {path} --help` shows how") from error
-    with asking(values):
+    with asking(values, typed):
         status: int | None = carried_out_by(**values)
     return status or 0
 

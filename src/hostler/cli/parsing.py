@@ -14,6 +14,8 @@ from hostler.cli.parameters import Parameter, Required, Signature
 from hostler.model.errors import UsageError
 
 HELP_FLAGS = ("--help", "-h")
+INTEGER_MAX = 2**63 - 1
+WORD_SHOWN = 60
 
 _NUMBER = re.compile(r"-\.?[0-9]")
 _KINDS: Mapping[Callable[[str], Any], str] = {int: "an integer", float: "a number"}
@@ -30,8 +32,13 @@ class _Words(NamedTuple):
     others: Sequence[str]
 
 
-def parsed(command: Signature, words: Sequence[str], environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """The value of each parameter. Raises `UsageError`, and `HelpWanted` where help is asked for."""
+def parsed(
+    command: Signature, words: Sequence[str], environ: Mapping[str, str] = os.environ
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """The value of each parameter, and the parameters that were typed.
+
+    Raises `UsageError`, and `HelpWanted` where help is asked for.
+    """
     found = _split(command, words)
     typed: dict[str, list[Any]] = {}
     for option, word in found.options:
@@ -43,7 +50,7 @@ def parsed(command: Signature, words: Sequence[str], environ: Mapping[str, str] 
     }
     if command.typed is not None:
         values[command.typed] = Typed(dict(values), frozenset(typed))
-    return values
+    return values, frozenset(typed)
 
 
 def _split(command: Signature, words: Iterable[str]) -> _Words:
@@ -119,18 +126,27 @@ def _value(parameter: Parameter, shown: str, word: str) -> Any:
     if parameter.is_flag:
         return word != parameter.off_flag
     if parameter.choices and word not in parameter.choices:
-        raise UsageError(f"{shown}: {word!r} is not one of {', '.join(parameter.choices)}")
+        raise UsageError(f"{shown}: {_shown(word)} is not one of {', '.join(parameter.choices)}")
     try:
         value = parameter.kind(word)
     except ValueError as error:
-        raise UsageError(f"{shown}: {word!r} is not {_KINDS[parameter.kind]}") from error
+        raise UsageError(f"{shown}: {_shown(word)} is not {_KINDS[parameter.kind]}") from error
+    if isinstance(value, str) and not word.isascii() and any("\ud800" <= each <= "\udfff" for each in word):
+        raise UsageError(f"{shown}: {word!a} is not UTF-8")
+    if isinstance(value, int) and abs(value) > INTEGER_MAX:
+        raise UsageError(f"{shown}: a number of {len(word)} digits is too large; at most {INTEGER_MAX} is allowed")
     if isinstance(value, float) and not math.isfinite(value):
-        raise UsageError(f"{shown}: {word!r} is not a finite number")
+        raise UsageError(f"{shown}: {_shown(word)} is not a finite number")
     if isinstance(value, Path) and not word:
         raise UsageError(f"{shown} is empty; give a path")
     if isinstance(parameter.declared, Option):
         _expect_within(shown, word, value, parameter.declared)
     return value
+
+
+def _shown(word: str) -> str:
+    """A word for a message; of a long one its beginning and its length."""
+    return repr(word) if len(word) <= WORD_SHOWN else f"{word[:WORD_SHOWN]!r}… ({len(word)} characters)"
 
 
 def _expect_within(shown: str, word: str, value: Any, declared: Option) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from hostler.cli.declarations import Option
 from hostler.model.errors import UsageError
@@ -26,27 +25,34 @@ Server = Annotated[
     ),
 ]
 
-_named: list[str | None] = []
+
+class Chosen(NamedTuple):
+    """How the command that runs names its controller: by `--server`, by `--state-dir`, or by neither."""
+
+    server: str | None = None
+    has_state_dir: bool = False
 
 
-def named_server() -> str | None:
-    """The address that `--server` gives to the command that runs; `None` without one."""
-    return _named[-1] if _named else None
+_chosen: list[Chosen] = []
+
+
+def chosen() -> Chosen:
+    """How the command that runs names its controller."""
+    return _chosen[-1] if _chosen else Chosen()
 
 
 @contextmanager
-def asking(values: dict[str, Any]) -> Iterator[None]:
-    """While the command with these values runs, `named_server` is its `--server`, which is taken out of them."""
+def asking(values: dict[str, Any], typed: frozenset[str]) -> Iterator[None]:
+    """While the command with these values runs, `chosen` is how it names its controller.
+
+    `--server` is taken out of the values; `typed` has the names of those that were typed.
+    """
     server = values.pop("server", None)
-    if server is not None and _is_on_command_line(values.get("state_dir")):
+    has_state_dir = "state_dir" in typed
+    if server is not None and has_state_dir:
         raise UsageError("--server and --state-dir both name a controller; leave one of them out")
-    _named.append(server)
+    _chosen.append(Chosen(server, has_state_dir))
     try:
         yield
     finally:
-        _named.pop()
-
-
-def _is_on_command_line(state_dir: object) -> bool:
-    """Whether `--state-dir` was given, and not its variable alone."""
-    return state_dir is not None and str(state_dir) != os.environ.get("HOSTLER_STATE_DIR")
+        _chosen.pop()

@@ -195,7 +195,7 @@ def clock(at: float, now: float) -> str:
 def terminal_width() -> int:
     """Columns of the terminal, as `$COLUMNS` or the terminal itself says; 80 where there is none."""
     chosen = os.environ.get("COLUMNS", "")
-    if chosen.isdecimal() and int(chosen):
+    if chosen.isdecimal() and len(chosen) < 7 and int(chosen):
         return int(chosen)
     try:
         return os.get_terminal_size(1).columns or NARROW

@@ -68,7 +68,7 @@ def address_from(environ: Mapping[str, str]) -> Address:
         )
     if not (token.isascii() and token.isprintable()):
         raise UsageError("$HOSTLER_TOKEN has characters that no token has; copy the line that printed it again")
-    return Address(url, token, authority=Path(authority).expanduser() if authority else None)
+    return Address(url, token, authority=Path(os.path.expanduser(authority)) if authority else None)
 
 
 def _is_address(url: str) -> bool:

@@ -14,7 +14,7 @@ from functools import wraps
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-from hostler.model.errors import ControllerAbsent, LinkLost, UsageError
+from hostler.model.errors import ControllerAbsent, LinkLost, LinkRefused, UsageError
 
 T = TypeVar("T")
 S = TypeVar("S", covariant=True)
@@ -162,7 +162,7 @@ class Pages(NamedTuple, Generic[T]):
         told = yield Ask("GET", _target(self.path, self.query))
         found = re.search(NEXT, told.headers.get("link", ""))
         more = None if found is None else parse_qsl(urlsplit(found[1]).query, keep_blank_values=True)
-        return Page(json.loads(told.body), None if more is None else Pages(self.path, more))
+        return Page(_decoded(told), None if more is None else Pages(self.path, more))
 
 
 class Driver(Protocol):
@@ -225,7 +225,7 @@ def walk(build: Callable[Concatenate[Any, P], Pages[T]]) -> Walk[P, T]:
 def get(path: str, **query: Any) -> Answer[Any]:
     """One value."""
     told = yield Ask("GET", _target(path, _pairs(query)))
-    return Shown(json.loads(told.body))
+    return Shown(_decoded(told))
 
 
 def pages(path: str, **query: Any) -> Pages[Any]:
@@ -260,7 +260,7 @@ def write(method: str, path: str, value: Any = None, key: str | None = None, **q
             told = yield ask
         except ControllerAbsent:
             raise lost from None
-    said = json.loads(told.body)
+    said = _decoded(told)
     return Rows(said) if isinstance(said, list) else Shown(said)
 
 
@@ -286,7 +286,7 @@ def binary(path: str) -> Answer[bytes]:
 def listed(path: str) -> Answer[Rows[Any]]:
     """A list that has no pages."""
     told = yield Ask("GET", _target(path, []))
-    return Rows(json.loads(told.body))
+    return Rows(_decoded(told))
 
 
 def by_name(path: str, names: Sequence[str]) -> Answer[Rows[Any]]:
@@ -294,7 +294,7 @@ def by_name(path: str, names: Sequence[str]) -> Answer[Rows[Any]]:
     found: Rows[Any] = Rows()
     for some in _in_targets(names):
         told = yield Ask("GET", _target(path, _pairs({"name": some})))
-        found += json.loads(told.body)
+        found += _decoded(told)
     return found
 
 
@@ -308,6 +308,17 @@ def part(name: str) -> str:
 def given(**fields: Any) -> dict[str, Any]:
     """A body without what is `None`."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _decoded(told: Told) -> Any:
+    """The JSON of an answer. Raises `LinkRefused` for anything else: a login page, for example."""
+    try:
+        return json.loads(told.body)
+    except (ValueError, RecursionError) as error:
+        begin = told.body[:80]
+        raise LinkRefused(
+            f"the answer {begin!r} is not JSON; the address is not that of a Hostler controller"
+        ) from error
 
 
 def _all_of(begin: Pages[Any], limit: int | None = None) -> Answer[list[Any]]:

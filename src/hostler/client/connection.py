@@ -6,7 +6,9 @@ all other parts of a short command together (docs/decisions/0035-command-line.md
 
 from __future__ import annotations
 
+import math
 import socket
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -42,8 +44,10 @@ class Response:
         self._body = bytearray()
         self._has_head = self._is_complete = self._is_over = False
         self._parser = HttpResponseParser(self)
-        received = 0
+        received, ends_at = 0, time.monotonic() + (connection.gettimeout() or math.inf)
         while not self._has_head:
+            if time.monotonic() > ends_at:
+                raise TimeoutError("the headers did not come in time")
             received += self._receive()
             if self._is_over and not self._has_head:
                 raise Incomplete("the connection ended before the headers did")

@@ -196,7 +196,7 @@ class Client(Operations):
         with closing(connected(address, self._timeout_s)) as connection:
             known = Ask(*ask[:3], {**ask.headers, "Authorization": f"Bearer {address.token}"})
             response = exchange(connection, address.url, known)
-            if response.status >= 400:
+            if response.status >= 300:
                 raise wire.told(address.url, response.status, _read(response))
             yield response
 

@@ -130,7 +130,8 @@ def stranger(url: str, error: ssl.SSLCertVerificationError) -> LinkRefused:
 
 def lost(where: str, error: BaseException) -> LinkLost:
     """Somebody was there."""
-    return LinkLost(f"{where} stopped answering ({error!r}); whether it did what was asked is not known")
+    why = "no answer came in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+    return LinkLost(f"{where} stopped answering: {why}. Whether it did what was asked is not known; check the address")
 
 
 def _tls(address: Address) -> ssl.SSLContext:
