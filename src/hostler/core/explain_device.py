@@ -28,7 +28,7 @@ BARRED = "barred"
 def find_device(state: State, name: str) -> Device:
     """The device of this id. Raises `NotFound`."""
     if name not in state.devices:
-        raise NotFound(f"there is no device {name!r}; `hostler node list` lists them")
+        raise NotFound(f"there is no device {name!r}; `hostler device list` lists them")
     return state.devices[name]
 
 
