@@ -156,6 +156,7 @@ def test_a_standby_with_nodes_of_its_own_machine_is_refused(town: Town) -> None:
 def test_a_standby_ends_when_it_is_told_to_and_the_leader_goes_on(town: Town, hostler: Hostler) -> None:
     first = town.start("a")
     second = town.start("b")
-    assert hostler(second, "down").status == 0
+    said = hostler(second, "down")
+    assert said.status == 0, said.err
     assert second.ended() == 0, second.log()
     assert first.leads()

@@ -49,8 +49,8 @@ def down(
     """
     asked = client(state_dir)
     if not now:
-        asked.drain()
         jobs = asked.status()["jobs"]
+        asked.drain()  # one that has nothing to do ends at once, and would answer nothing more
         running = sum(jobs[state] for state in RUNNING)
         print(f"the controller starts nothing more, and ends once nothing runs ({plural(running, 'job')} under way)")
         return
