@@ -45,8 +45,8 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "hostler logs j1": ["logs", "j1"],
     "hostler wait j1": ["wait", "j1"],
     "hostler node list": ["node", "list"],
-    "hostler events": ["events", "--limit", "10"],
-    "hostler cancel j1": ["cancel", "j1"],
+    "hostler events": ["events", "--after", "0"],
+    "hostler results g1": ["results", "g1"],
     "hostler submit": ["submit", "--own-dir", "--device", "cpu", "--", "true"],
     "hostler --help": ["--help"],
 }

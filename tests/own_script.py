@@ -116,7 +116,9 @@ def check_search(fleet: Fleet, folder: Path, gate: Path, python: str) -> None:
     project = search_in(folder)
     before = fleet.script("sh", "-c", f"while [ ! -e '{gate}' ]; do sleep 0.1; done", resources={"device": "any"})
     fleet.state_of(before, "running")
-    job = _typed(fleet, project, "sweep", "submit", "search", "--range", "0:20", "--worker", f"{python} search.py").strip()
+    job = _typed(
+        fleet, project, "sweep", "submit", "search", "--range", "0:20", "--worker", f"{python} search.py"
+    ).strip()
     edit_search(project)
     gate.touch()
     assert fleet.over(job)["job"]["state"] == "done", fleet.log()

@@ -72,6 +72,8 @@ def test_start_of_a_command_imports_nothing_slow(served: Window) -> None:
     code = "from hostler.cli.main import run\nassert run({!r}) == 0"
     assert not loaded_by("import hostler.cli.main") & (HEAVY | SLOW)
     served.tell(Submit(specs=(script("n"),)))
+    submit = ["submit", "--own-dir", "--device", "cpu", "--", "true"]
+    assert not loaded_by(code.format(submit)) & (HEAVY | SLOW)
     for words in (
         ["--help"],
         ["jobs"],

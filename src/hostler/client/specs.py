@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from hostler.client.grids import NAME_SHOWN
 from hostler.model.errors import UsageError
-from hostler.model.files import pattern_fault
+from hostler.model.patterns import pattern_fault
 
 Device = Literal["any", "cpu", "gpu"]
 Work = Literal["script", "selfplay", "training", "evaluation", "export", "rl"]

@@ -11,7 +11,7 @@ from hostler.core.state import State
 from hostler.model.codec import digest, spec_fault
 from hostler.model.errors import Conflict, NotFound, SpecError, UsageError
 from hostler.model.events import JobSubmitted
-from hostler.model.files import pattern_fault
+from hostler.model.patterns import pattern_fault
 from hostler.model.work import (
     ARGV_MAX_BYTES,
     NO_ENVIRONMENT,

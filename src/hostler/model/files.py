@@ -12,17 +12,6 @@ from hostler.model.record import record
 SHA256 = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
-def pattern_fault(pattern: str) -> str | None:
-    """Why a pattern cannot name files of a folder; `None` where it can."""
-    if not pattern:
-        return "is empty; name files, as `out/*.pt`"
-    if "\0" in pattern:
-        return "contains a NUL byte, which no path can have"
-    if pattern.startswith("/") or ".." in pattern.split("/"):
-        return "leads out of the folder; name what is in it"
-    return None
-
-
 @record
 class Fetch:
     """What has to come from a node before the end of an attempt counts."""

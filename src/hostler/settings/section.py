@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from hostler.model.files import pattern_fault
+from hostler.model.patterns import pattern_fault
 from hostler.model.work import NAME_MAX, Resources
 from hostler.settings.ranges import parse_integer
 
