@@ -265,14 +265,20 @@ def test_invalid_group_options_are_one_error(
     assert (fake.groups, fake.specs, fake.sent) == ([], [], [])
 
 
-def test_a_sweep_of_values_is_answered_with_the_command_of_a_grid(fake: FakeClient, hostler: Hostler) -> None:
-    said = hostler("sweep", "submit", "lr=0.1,0.03")
+@pytest.mark.parametrize("sweep", [("sweep",), ("sweep", "submit")], ids=" ".join)
+def test_sweep_of_values_is_answered_with_the_command_of_a_grid(
+    fake: FakeClient, hostler: Hostler, sweep: tuple[str, ...]
+) -> None:
+    said = hostler(*sweep, "lr=0.1,0.03")
     assert (said.status, said.out) == (2, "")
     assert said.err.endswith(": hostler submit --grid lr=0.1,0.03 -- COMMAND --lr {lr}\n")
-    said = hostler("sweep", "submit", "lr=0.1,0.03", "bs=16", "--", "python", "train.py")
+    said = hostler(*sweep, "lr=0.1,0.03", "bs=16", "--", "python", "train.py")
     assert said.err.endswith(
         ": hostler submit --grid lr=0.1,0.03 --grid bs=16 -- python train.py --lr {lr} --bs {bs}\n"
     )
+
+
+def test_sweep_refuses_words_after_its_name(fake: FakeClient, hostler: Hostler) -> None:
     said = hostler("sweep", "submit", "primes", "more")
     assert (said.status, said.err) == (
         2, "hostler: error: unexpected words after the name 'primes': more. Leave them out\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from hostler.cli.declarations import Argument, Option
 from hostler.cli.server import STATE_DIR, chosen as chosen_controller
-from hostler.model.errors import UsageError
+from hostler.model.errors import HostlerError, UsageError
 from hostler.settings.where import state_dir
 
 if TYPE_CHECKING:
@@ -89,8 +89,6 @@ def user() -> str | None:
 
 def complete_job(begin: str, typed: Mapping[str, Any]) -> list[str]:
     """Ids of the newest jobs that begin so; silent when there is no controller to ask."""
-    from hostler.model.errors import HostlerError
-
     asked = client(typed.get("state_dir"), timeout_s=COMPLETION_TIMEOUT_S)
     try:
         known = sum(asked.status()["jobs"].values())
@@ -102,8 +100,6 @@ def complete_job(begin: str, typed: Mapping[str, Any]) -> list[str]:
 
 def complete_config(begin: str, typed: Mapping[str, Any]) -> list[str]:
     """Names of training configs that begin so; silent when there is no controller to ask."""
-    from hostler.model.errors import HostlerError
-
     asked = client(typed.get("state_dir"), timeout_s=COMPLETION_TIMEOUT_S)
     try:
         return [config["name"] for config in asked.configs() if config["name"].startswith(begin)]

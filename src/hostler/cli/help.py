@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def program_help(panels: Mapping[str, Mapping[str, str]], width: int) -> Iterato
 
 
 def group_help(path: str, about: str, commands: Mapping[str, str], width: int) -> Iterator[str]:
-    """Help of a group: its commands, with the first sentence on each."""
+    """Help of a group: its commands, with the first paragraph of the help of each."""
     yield f"Usage: hostler {path} COMMAND ..."
     yield ""
     yield from _paragraphs(about, width)
@@ -65,8 +66,8 @@ def command_help(path: str, command: Signature, doc: str, width: int) -> Iterato
 
 
 def summary(doc: str) -> str:
-    """The first sentence of a docstring."""
-    return textwrap.dedent("    " + doc).strip().partition("\n\n")[0].replace("\n", " ").strip()
+    """The first paragraph of a docstring, as one line."""
+    return cleandoc(doc).partition("\n\n")[0].replace("\n", " ")
 
 
 def _usage(argument: Parameter) -> str:
@@ -108,9 +109,7 @@ def _bounds(least: float | None, greatest: float | None) -> str:
 
 def _paragraphs(doc: str, width: int) -> Iterator[str]:
     """A docstring: paragraphs in lines of the width; those with indented lines, as examples, as they are."""
-    first, _, rest = doc.partition("\n")
-    text = first + "\n" + textwrap.dedent(rest)
-    for n, paragraph in enumerate(text.strip().split("\n\n")):
+    for n, paragraph in enumerate(cleandoc(doc).split("\n\n")):
         if n:
             yield ""
         lines = paragraph.splitlines()

@@ -17,7 +17,7 @@ from hostler import __version__
 from hostler.cli.commands import COMMANDS, PANELS, Command, Function, Group, imported
 from hostler.cli.errors import FAILED, INTERRUPTED, Interrupted, print_error, status_of
 from hostler.cli.parameters import signature
-from hostler.cli.parsing import HELP_FLAGS, HelpWanted, parsed
+from hostler.cli.parsing import HELP_FLAGS, HelpWanted, parsed, similar
 from hostler.cli.server import asking
 from hostler.model.errors import HostlerError, UsageError
 
@@ -51,7 +51,7 @@ def _prepare_streams() -> None:
             null = os.open(os.devnull, os.O_RDWR)
             if null != number:
                 os.dup2(null, number)
-            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115 (until the end)
+            setattr(sys, name, open(number, "w" if number else "r", errors="backslashreplace", closefd=False))  # noqa: SIM115
         elif number:
             stream.reconfigure(errors="backslashreplace")
 
@@ -89,7 +89,7 @@ def _run(words: list[str]) -> int:
     command = COMMANDS.get(first)
     if command is None:
         kind = "option" if first.startswith("-") else "command"
-        raise UsageError(f"no such {kind}: {first}{_similar(first, COMMANDS)}; `hostler --help` lists all commands")
+        raise UsageError(f"no such {kind}: {first}{similar(first, COMMANDS)}; `hostler --help` lists all commands")
     if isinstance(command, Command):
         return _carry_out(first, command.function, words[1:])
     return _run_in_group(first, command, words[1:])
@@ -104,7 +104,7 @@ def _run_in_group(name: str, group: Group, words: list[str]) -> int:
     if group.otherwise is not None:
         imported(group.otherwise)(words)
     raise UsageError(
-        f"no such command: {name} {words[0]}{_similar(words[0], group.commands)}; `hostler {name} --help` lists all"
+        f"no such command: {name} {words[0]}{similar(words[0], group.commands)}; `hostler {name} --help` lists all"
     )
 
 
@@ -147,15 +147,8 @@ def _group_help(name: str, group: Group) -> Iterable[str]:
     return group_help(name, group.doc, abouts, terminal_width())
 
 
-def _similar(word: str, known: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    found = get_close_matches(word, known, n=1)
-    return f"; did you mean {found[0]}?" if found else ""
-
-
 def _leave(status: int) -> NoReturn:
-    """End the process. The interpreter does not take its modules apart, which needs 10 ms of CPU time.
+    """End the process without the interpreter's own end: unloading its modules needs 10 ms of CPU time.
 
     Threads that do not end within `PATIENCE_S` are left behind: a mount whose server is gone answers none.
     """

@@ -72,7 +72,7 @@ def _split(command: Signature, words: Iterable[str]) -> _Words:
             raise HelpWanted
         option = by_flag.get(flag)
         if option is None:
-            raise UsageError(f"no such option: {flag}{_similar(flag, by_flag)}")
+            raise UsageError(f"no such option: {flag}{similar(flag, by_flag)}")
         if option.is_flag:
             if sign:
                 raise UsageError(f"{flag} takes no value, and {value!r} is given; leave it out")
@@ -96,10 +96,11 @@ def _next(flag: str, rest: Iterable[str]) -> str:
     raise UsageError(f"{flag} needs a value")
 
 
-def _similar(flag: str, known: Iterable[str]) -> str:
+def similar(word: str, known: Iterable[str]) -> str:
+    """The end of a message on an unknown word: the known one that is most like it, if one is."""
     from difflib import get_close_matches
 
-    found = get_close_matches(flag, known, n=1)
+    found = get_close_matches(word, known, n=1)
     return f"; did you mean {found[0]}?" if found else ""
 
 

@@ -48,7 +48,9 @@ HIT_COLUMNS = (Column("AT", right=True), Column("DATA", yields=True))
 
 def submit(
     name: Annotated[str, Argument(metavar="NAME", help="What people call it; its key, too, without --key.")],
-    extra: Annotated[list[str] | None, Argument(metavar="[WORD]", help="Nothing more: a grid is for `submit`.")] = None,
+    extra: Annotated[
+        list[str] | None, Argument(metavar="[WORD]", help="None; a grid is answered with its `submit`.")
+    ] = None,
     range_: Annotated[
         str | None, Option("--range", metavar="START:STOP", help="Half-open; exact, as 0:2**32 or 0x10:1e9.")
     ] = None,
@@ -174,7 +176,7 @@ def submit(
 def suggest(words: Sequence[str]) -> None:
     """Raise `UsageError` for `hostler sweep lr=0.1,0.03` and `hostler sweep NAME --range ...`: with what was meant."""
     if names_in(words):
-        _expect_name(words, is_search=False)
+        _expect_name([word for word in words if word != "--"], is_search=False)
     if any(word.startswith("--") for word in words):
         raise UsageError(f"no such command: sweep {words[0]}; `hostler sweep submit {words[0]} ...` submits a search")
 

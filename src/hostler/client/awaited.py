@@ -219,7 +219,7 @@ class AsyncClient(Operations):
         kept = await self._connections(address)
         try:
             async with kept.stream(ask.method, address.url + ask.target, content=ask.body, headers=known) as response:
-                if response.status_code >= 400:
+                if response.status_code >= 300:
                     raise wire.told(address.url, response.status_code, await response.aread())
                 yield response
         except httpx2.TransportError as error:
