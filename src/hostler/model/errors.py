@@ -11,6 +11,7 @@
     ├── CorruptState             stored data contradicts itself or the code's invariants
     │   ├── IllegalTransition    an event does not fit the state it is applied to
     │   └── BrokenInvariant      `validate()` found a contradiction
+    ├── EventRefused             an event would not load again from a journal; nothing came of its input
     ├── Outdated                 what was looked up for it has changed meanwhile: look again
     ├── FilesError               a file cannot be sent or fetched as it should be
     │   ├── FilesChanged         a file became another one on its way; another try may do
@@ -22,6 +23,7 @@
     │   ├── StoreFenced          another controller leads by now
     │   │   └── StoreForked      the database goes on with another history than the one it had confirmed
     │   ├── StoreFull            no space left, or read-only
+    │   ├── StoreRefused         the database refuses the data that were to be written; another try cannot help
     │   └── SchemaMismatch       the store was written by another version
     └── LinkError                a node or the controller cannot be reached
         ├── LinkLost             the connection broke; nothing is known about what runs there
@@ -59,6 +61,10 @@ class NotFound(UsageError):
 
 class Conflict(HostlerError):
     """It exists already and differs, or its state forbids what was asked."""
+
+
+class EventRefused(HostlerError):
+    """An event would not load again from a journal: nothing came of the input that it follows from."""
 
 
 class Outdated(HostlerError):
@@ -119,6 +125,10 @@ class StandsBy(HostlerError):
 
 class StoreFull(StoreError):
     """There is no space left for the journal, or it is read-only."""
+
+
+class StoreRefused(StoreError):
+    """The database refuses the data that were to be written. Another try cannot help; the message quotes it."""
 
 
 class SchemaMismatch(StoreError):
