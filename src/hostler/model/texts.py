@@ -38,7 +38,7 @@ def _parts(value: object) -> Iterable[tuple[str, object]]:
         return ((str(name), part) for name, part in value.items())
     if isinstance(value, tuple | list | set | frozenset):
         return ((str(place), part) for place, part in enumerate(value))
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         return ((name, getattr(value, name)) for name in _typed(type(value)))
     return ()
 

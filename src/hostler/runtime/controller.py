@@ -20,7 +20,7 @@ from hostler.model.alert_views import AlertView, TargetView
 from hostler.model.artifacts import ReplicationRules
 from hostler.model.commands import Command, Fit, NodeCommand, Solve
 from hostler.model.disks import CleanView, DoomedFile, Keeping, RetentionView, TombView
-from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
+from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError, StoreFull
 from hostler.model.events import Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
@@ -74,6 +74,8 @@ from hostler.web.rl.trails import Trails
 SNAPSHOT_CHECK_S = 5.0
 SNAPSHOT_TIMEOUT_S = 600.0
 WRITER_PATIENCE_S = 5.0
+HURRIED_S = 0.2
+"""The same of a controller that was told to leave while its journal cannot be written."""
 RELEASE_S = 30.0
 """How long a controller that leaves waits for its nodes, all together, to let go of what idles there."""
 USUAL = ReplicationRules()
@@ -157,6 +159,7 @@ class Controller(Looks):
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
+        self._hurried = False
         self._until_idle = False
         self._over = asyncio.Event()
         self.store_trouble: StoreError | None = None
@@ -320,6 +323,24 @@ class Controller(Looks):
         """Put nothing new on any device, and end once nothing runs."""
         self._draining.set()
         self._pump.post(Drain(), done=lambda _: self._note_end())
+
+    async def written_within(self, limit_s: float) -> bool:
+        """Wait so long until the journal has all that the state shows now; whether it has."""
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._pump.written()
+        except (TimeoutError, StoreFull):
+            return False
+        return True
+
+    def hurry(self) -> None:
+        """Leave without what the journal does not take: nothing of it was confirmed."""
+        self._hurried = True
+
+    @property
+    def hurried(self) -> bool:
+        """Whether it leaves so."""
+        return self._hurried
 
     def troubles(self) -> Sequence[str]:
         """What keeps the controller from its work now: its store, nodes it cannot reach or must spare, bad devices."""
@@ -594,13 +615,13 @@ class Controller(Looks):
             self._writer_death.set_exception(self._fault)
 
     def _close_store(self) -> None:
-        written = self._writer.close(WRITER_PATIENCE_S)
+        written = self._writer.close(HURRIED_S if self._hurried else WRITER_PATIENCE_S)
         try:
             # After an error the state may be ahead of what is written; such a state must never be started from.
             if written and self._journal.newest_seq() == self._core.state.seq:
                 self._journal.save_snapshot(snapshot_of(self._core))
         except StoreError as error:
             self._log.warning("no snapshot; the next start replays more", why=str(error))
-        trouble = end(self._term)
+        trouble = end(self._term, quietly=not written)
         if trouble is not None:
             self._log.warning("others take over a little later", why=str(trouble))

@@ -18,7 +18,7 @@ from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, Re
 from hostler.model.past import PastJob
 from hostler.model.views import JobView
 from hostler.store import leading, past, tables
-from hostler.store.dialect import POSTGRESQL, ROWS, insert_rows, insertion
+from hostler.store.dialect import POSTGRESQL, ROWS, insert_rows, insertion, refuse_nul
 from hostler.store.leading import Fence
 
 Rows: TypeAlias = Mapping[str, list[dict[str, Any]]]
@@ -64,8 +64,10 @@ def write(connection: Connection, rows: Rows, fence: Fence | None) -> None:
 def _write_at_once(connection: Connection, rows: Rows, fence: Fence | None) -> None:
     condition, wanted = leading.in_sql(fence)
     statement = _statement(condition, tuple(rows), connection.dialect)
-    given = (*wanted, *(json.dumps(some) for some in rows.values()))
-    if connection.exec_driver_sql(statement, given).scalar_one():
+    given = [json.dumps(some) for some in rows.values()]
+    for each in given:
+        refuse_nul(each)
+    if connection.exec_driver_sql(statement, (*wanted, *given)).scalar_one():
         return
     assert fence is not None
     raise leading.refusal(connection, fence)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, delete, func, select
 from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeout
 
 from hostler.model.codec import dump_event, load_event
-from hostler.model.errors import CorruptState, StoreBusy, StoreFenced, StoreForked
+from hostler.model.errors import CorruptState, StoreBusy, StoreFenced, StoreForked, StoreRefused
 from hostler.model.events import Entry
 from hostler.model.past import PastJob
 from hostler.model.record import record
@@ -24,7 +24,7 @@ from hostler.model.rules import CompactRules
 from hostler.model.usage import HourRow
 from hostler.model.views import HitView, JobView
 from hostler.store import appending, catalogue, compacting, leading, segments, tables, usage
-from hostler.store.dialect import POSTGRESQL, folder_of, table_bytes, translated, upsert
+from hostler.store.dialect import POSTGRESQL, RefusedText, folder_of, table_bytes, translated, upsert
 from hostler.store.leading import Claim, Fence, Leader
 
 SNAPSHOTS_KEPT = 2
@@ -389,8 +389,11 @@ class Journal:
     @contextmanager
     def _writing(self, what: str, *, at_once: bool = False) -> Iterator[Connection]:
         """A transaction; `at_once`: of one statement, for which PostgreSQL need not be told when it begins and ends."""
-        with self._translating(what), self._lock, self._begun(at_once and self.shared) as connection:
-            yield connection
+        try:
+            with self._translating(what), self._lock, self._begun(at_once and self.shared) as connection:
+                yield connection
+        except (RefusedText, UnicodeError, OverflowError) as error:  # drivers raise them before a database is asked
+            raise StoreRefused(f"{what}: {error}. Another try cannot help; report this message") from error
 
     def _begun(self, alone: bool) -> AbstractContextManager[Connection]:
         return self._alone.connect() if alone else self._engine.begin()
