@@ -27,8 +27,8 @@ def test_sigterm_ends_a_controller_whose_journal_cannot_be_written(fleet: Fleet)
     fleet.start()
     with locked(fleet.state):
         fleet.signal(signal.SIGTERM)
-        assert fleet.ended() == 1
-    assert "the journal cannot be written" in fleet.log()
+        assert fleet.ended() == 1, fleet.printed()
+    assert "the journal cannot be written" in fleet.printed(), fleet.printed()
     assert "leaving without what it lacks" in fleet.log()
     fleet.start()
     assert fleet.over(fleet.script("true"))["job"]["state"] == "done"

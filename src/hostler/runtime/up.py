@@ -380,19 +380,25 @@ async def _serve_until_over(
             await _unless(leave, _all_written(controller))
     finally:
         await _cancelled(*watching)
+    if leave.is_set() and not controller.hurried and not await controller.written_within(UNWRITTEN_S):
+        _hurry(controller, show)
 
 
 async def _leave_if_unwritten(controller: Controller, show: Reporter, leave: asyncio.Event) -> None:
     """Leave at once where the journal cannot be written: the end that draining waits for would never come."""
     while await controller.written_within(UNWRITTEN_S):
-        await asyncio.sleep(LOOK_S)
+        await SteadyClock().sleep(LOOK_S)
+    _hurry(controller, show)
+    leave.set()
+
+
+def _hurry(controller: Controller, show: Reporter) -> None:
     why = "" if controller.store_trouble is None else f": {controller.store_trouble}"
     show.say(printable(f"the journal cannot be written{why}; leaving without what it lacks", 400))
     controller.hurry()
     last = threading.Timer(LAST_S, os._exit, (EXIT_UNDONE,))
     last.daemon = True
     last.start()
-    leave.set()
 
 
 async def _all_written(controller: Controller) -> None:
@@ -449,7 +455,6 @@ class Notices:
 
 
 async def _exit_status(controller: Controller, names: Sequence[str], since: int, until_idle: bool) -> int:
-    await _all_written(controller)
     return EXIT_UNDONE if until_idle and await controller.undone(names, since) else EXIT_DONE
 
 
