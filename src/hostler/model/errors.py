@@ -9,6 +9,7 @@
     │   └── NotFound             no such job, node, sweep, attempt
     ├── Conflict                 it exists already, and differs; or its state forbids what was asked
     ├── CorruptState             stored data contradicts itself or the code's invariants
+    │   ├── DamagedEntry         an entry of the journal is missing, or is not what was written
     │   ├── IllegalTransition    an event does not fit the state it is applied to
     │   └── BrokenInvariant      `validate()` found a contradiction
     ├── EventRefused             an event would not load again from a journal; nothing came of its input
@@ -73,6 +74,14 @@ class Outdated(HostlerError):
 
 class CorruptState(HostlerError):
     """Stored data contradicts itself or the code's invariants."""
+
+
+class DamagedEntry(CorruptState):
+    """An entry of the journal is missing, or is not what was written."""
+
+    def __init__(self, why: str, seq: int) -> None:
+        super().__init__(why)
+        self.seq = seq
 
 
 class IllegalTransition(CorruptState):

@@ -56,6 +56,7 @@ from hostler.runtime.places import Places, located, recall, troubles
 from hostler.runtime.planner import Planner
 from hostler.runtime.pump import Pump
 from hostler.runtime.replicating import Replicator
+from hostler.runtime.rowcheck import RowCheck
 from hostler.runtime.scrubbing import Scrubber
 from hostler.runtime.snapshots import fold_in_background, snapshot_of
 from hostler.runtime.statedir import StateDir
@@ -134,6 +135,7 @@ class Controller(Looks):
         self._vitals = vitals = Vitals(clock)
         execute, publish = vitals.beside(COMMANDS, self._execute), vitals.beside(JOURNAL, self._publish)
         self._compactor = Compactor(self._journal, compact, clock, self.record, partial(vitals.beat, COMPACTION))
+        self._rows = RowCheck(self._journal, clock, self.record)
         self._pump = Pump(self._core, self._writer, clock, execute, publish)
         self._fleet_nodes = frozenset(backends)
         self._logs = KeptLogs(directory.logs)
@@ -362,7 +364,8 @@ class Controller(Looks):
         bad = [f"{name} failed its canary: {each.why}" for name, each in state.trust.proofs.items() if each.failures]
         stores = [*troubles(self._places, self._clock.now(), AWAY_S), *self._scrubber.troubles()]
         own = [str(each) for each in (self.store_trouble, self._cleaner.trouble()) if each is not None]
-        return [*own, *away, *stores, *spared, *paused, *bad]
+        rows = [] if self._rows.trouble is None else [self._rows.trouble]
+        return [*own, *rows, *away, *stores, *spared, *paused, *bad]
 
     async def undone(self, names: Iterable[str], since: int) -> Sequence[str]:
         """Those of the jobs `names`, and of all submitted after job number `since`, that are not done; and the configs
@@ -441,6 +444,7 @@ class Controller(Looks):
             tasks.create_task(self._scrubber.run(), name="scrubber")
             tasks.create_task(self._clean(), name="disks")
             tasks.create_task(self._compactor.run(), name="compaction")
+            tasks.create_task(self._rows.run(), name="checksums")
             tasks.create_task(self._outputs.run(), name="outputs")
             if self._term.tenure is not None:
                 tasks.create_task(hang_up_in_time(self._term.tenure, self._links, self._clock), name="tenure")

@@ -11,6 +11,7 @@ from hostler.core import Core
 from hostler.core.snapshot import dump_state, load_state
 from hostler.model.errors import CorruptState, StoreError
 from hostler.model.events import Entry
+from hostler.runtime.mending import fold_what_fits
 from hostler.store import Journal, Place, Snapshot, open_journal
 
 
@@ -30,8 +31,14 @@ def recovered(journal: Journal, on_damage: Callable[[str], None]) -> Core:
             core.replay(entries)
             return core
     core = Core()
-    core.replay(journal.read())
-    return core
+    if journal.base() is None:
+        core.replay(journal.read())
+        return core
+    # A repaired journal lacks entries, and the state that its repair has kept is of another version.
+    made = fold_what_fits(core, journal.survey())
+    for fault, _ in made.lost:
+        on_damage(f"entry {fault.seq} is left out: {fault.what}")
+    return made.core
 
 
 def _expect_entry(journal: Journal, seq: int) -> None:

@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from hostler.store.dialect import Name, Words
 
-SCHEMA = "0011"
+SCHEMA = "0012"
 """The newest migration; what this version writes."""
 metadata = MetaData()
 
@@ -35,6 +35,8 @@ journal = Table(
     Column("data", Text, nullable=False),
     # The controller that wrote it; null where that was not noted yet. It never falls with `seq`.
     Column("epoch", BigInteger, nullable=True),
+    # Of all that the row says (`store.checking`); null where an older version wrote it.
+    Column("checksum", BigInteger, nullable=True),
     Index("journal_by_job", "job", "seq"),
 )
 
@@ -72,6 +74,24 @@ snapshots = Table(
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("at", Double, nullable=False),
     Column("data", LargeBinary, nullable=False),
+)
+
+bases = Table(
+    "bases",
+    metadata,
+    # A snapshot that a repair has made: what lies before it cannot be folded any more, so it is kept, and backed up.
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+set_aside = Table(
+    "set_aside",
+    metadata,
+    # Rows of the journal that a repair has replaced: what stood there, as it was.
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("why", Words, nullable=False),
+    Column("data", LargeBinary, nullable=True),
 )
 
 jobs = Table(
