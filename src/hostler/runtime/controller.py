@@ -20,7 +20,7 @@ from hostler.model.alert_views import AlertView, TargetView
 from hostler.model.artifacts import ReplicationRules
 from hostler.model.commands import Command, Fit, NodeCommand, Solve
 from hostler.model.disks import CleanView, DoomedFile, Keeping, RetentionView, TombView
-from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError, StoreFull
+from hostler.model.errors import LinkError, LinkLost, NotFound, StoreBusy, StoreError, StoreFull
 from hostler.model.events import Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
@@ -487,8 +487,12 @@ class Controller(Looks):
     async def _snapshot_if_due(self) -> None:
         seq = self._core.state.seq
         if seq - self._snapshot_seq >= self._snapshot_every:
-            self._snapshot_seq = seq
-            await fold_in_background(self._directory.place)
+            before, self._snapshot_seq = self._snapshot_seq, seq
+            try:
+                await fold_in_background(self._directory.place)
+            except StoreBusy as error:
+                self._snapshot_seq = before  # it is due still, and nothing is wrong
+                self._log.info("a snapshot is made later", why=str(error))
             self._vitals.beat(SNAPSHOTS)
 
     def _publish(self, entries: Sequence[Entry]) -> None:
