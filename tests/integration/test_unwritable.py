@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from hostler.store.opening import FILE
-from tests.integration.conftest import Fleet, until
+from tests.integration.conftest import Fleet, Hostler, until
 
 
 @contextmanager
@@ -20,6 +20,12 @@ def locked(state: Path) -> Iterator[None]:
         other.execute("begin immediate")
         yield
         other.execute("rollback")
+
+
+def kept(state: Path) -> int:
+    """The newest entry that is in the journal."""
+    with closing(sqlite3.connect(f"file:{state / FILE}?mode=ro", uri=True)) as reader:
+        return int(reader.execute("select max(seq) from journal").fetchone()[0])
 
 
 def test_sigterm_ends_a_controller_whose_journal_cannot_be_written(fleet: Fleet) -> None:
@@ -34,7 +40,7 @@ def test_sigterm_ends_a_controller_whose_journal_cannot_be_written(fleet: Fleet)
     assert fleet.over(fleet.script("true"))["job"]["state"] == "done"
 
 
-def test_finished_work_is_kept_by_its_node_until_the_journal_has_it(fleet: Fleet) -> None:
+def test_finished_work_is_kept_by_its_node_until_the_journal_has_it(fleet: Fleet, hostler: Hostler) -> None:
     """Reports acknowledged before the commit would be forgotten by the agent, and the work done once more."""
     fleet.start()
     tries = fleet.path / "tries"
@@ -43,6 +49,11 @@ def test_finished_work_is_kept_by_its_node_until_the_journal_has_it(fleet: Fleet
         fleet.state_of(job, "running")
     with locked(fleet.state):
         until(lambda: all(fleet.job(job)["state"] == "done" for job in jobs), "the ends in the state", log=fleet.log)
+        status = fleet.client.status()
+        assert (status["jobs"].get("done", 0), status["seq"]) == (0, kept(fleet.state)), "nothing that may be lost"
+        assert "does not answer" in status["unwritten"]
+        shown = " ".join(hostler(fleet, "status").out.split())
+        assert "cannot be written: its database or disk does not answer; what follows is as of entry" in shown
         fleet.kill()
     fleet.start()
     for job in jobs:

@@ -463,6 +463,8 @@ class Status:
     """Alerts that fire and are not silenced."""
     leader: str | None = None
     """Who leads, where this controller only stands by; `None`: this one leads."""
+    unwritten: str | None = None
+    """Why the journal lacks what came after entry `seq`; all of this is as of that entry. `None`: it lacks nothing."""
 
 
 @record

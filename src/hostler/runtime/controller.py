@@ -26,7 +26,7 @@ from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
 from hostler.model.readings import LoopReading, Part, Readings
 from hostler.model.rules import CompactRules
-from hostler.model.views import LogChunk, Output
+from hostler.model.views import LogChunk, Output, Status
 from hostler.model.work import JobState, StagePayload
 from hostler.runtime.artifacts import Artifacts
 from hostler.runtime.broadcast import Broadcast
@@ -75,6 +75,9 @@ from hostler.web.rl.trails import Trails
 SNAPSHOT_CHECK_S = 5.0
 SNAPSHOT_TIMEOUT_S = 600.0
 WRITER_PATIENCE_S = 5.0
+STATUS_S = 2.0
+"""How long the journal is waited for before it is shown what it had before."""
+NO_ANSWER = "its database or disk does not answer"
 HURRIED_S = 0.2
 """The same of a controller that was told to leave while its journal cannot be written."""
 RELEASE_S = 30.0
@@ -135,6 +138,7 @@ class Controller(Looks):
         self._vitals = vitals = Vitals(clock)
         execute, publish = vitals.beside(COMMANDS, self._execute), vitals.beside(JOURNAL, self._publish)
         self._compactor = Compactor(self._journal, compact, clock, self.record, partial(vitals.beat, COMPACTION))
+        self._status = self.status()
         self._rows = RowCheck(self._journal, clock, self.record)
         self._pump = Pump(self._core, self._writer, clock, execute, publish)
         self._fleet_nodes = frozenset(backends)
@@ -335,6 +339,18 @@ class Controller(Looks):
             return False
         return True
 
+    async def durable_status(self) -> Status:
+        """The fleet in numbers as of an entry that the journal has: now or, while it cannot be written, before that."""
+        made = self.status()
+        if await self.written_within(STATUS_S if self.store_trouble is None else 0):
+            self._status = made
+            return made
+        why = NO_ANSWER if self.store_trouble is None else str(self.store_trouble)
+        return replace(self._status, unwritten=why)
+
+    async def _keep_status(self) -> None:
+        await self.durable_status()
+
     def hurry(self) -> None:
         """Leave without what the journal does not take: nothing of it was confirmed."""
         self._hurried = True
@@ -459,6 +475,10 @@ class Controller(Looks):
                 on_failure=self.record,
             )
             tasks.create_task(snapshots, name="snapshots")
+            keeping = every(
+                STATUS_S, "status", self._keep_status, clock=self._clock, timeout_s=AWAY_S, on_failure=self.record
+            )
+            tasks.create_task(keeping, name="status")
             tasks.create_task(self._hours.run(self._clock, self.record), name="hours")
             pruner = SnapshotPruner(self._core, self._snapshots)
             tasks.create_task(pruner.run(self._clock, self.record), name="snapshots of jobs")
