@@ -31,13 +31,16 @@ def kept(state: Path) -> int:
 def test_sigterm_ends_a_controller_whose_journal_cannot_be_written(fleet: Fleet) -> None:
     """The lock is held until the end: a controller that waited for it would never end."""
     fleet.start()
+    job = fleet.script("sleep", "1.5")
+    fleet.state_of(job, "running")
     with locked(fleet.state):
+        until(lambda: fleet.job(job)["state"] == "done", "an event that cannot be written", log=fleet.log)
         fleet.signal(signal.SIGTERM)
         assert fleet.ended() == 1, fleet.printed()
     assert "the journal cannot be written" in fleet.printed(), fleet.printed()
     assert "leaving without what it lacks" in fleet.log()
     fleet.start()
-    assert fleet.over(fleet.script("true"))["job"]["state"] == "done"
+    assert fleet.over(job)["job"]["attempts"] == 1
 
 
 def test_finished_work_is_kept_by_its_node_until_the_journal_has_it(fleet: Fleet, hostler: Hostler) -> None:

@@ -122,7 +122,7 @@ def test_gpus_on_a_cpu_are_refused_by_both_names(served: Window, job: dict[str, 
         ("../x", "leads out of the folder"),
         ("a/../../x", "leads out of the folder"),
         ("/etc/passwd", "leads out of the folder"),
-        ("a\0b", "NUL byte"),
+        ("a\0b", "contains a NUL"),
         ("", ""),
     ],
 )
