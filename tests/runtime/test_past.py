@@ -13,7 +13,6 @@ from hostler.core import groups
 from hostler.model.errors import Conflict, NotFound, StoreFull
 from hostler.model.events import JobDone
 from hostler.model.inputs import Cancel, Configure, Ended, Retry, Submit, Tick
-from hostler.model.past import PastJob
 from hostler.model.rules import PastRules, Rules
 from hostler.model.work import FailureClass, JobState, Retry as Budget
 from hostler.runtime import past
