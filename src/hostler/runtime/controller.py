@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from hostler import __version__
-from hostler.backends.base import Backend, Remembers
+from hostler.backends.base import Backend, KeepsEnvironments, KeepsStock, Remembers
 from hostler.core import cordons
 from hostler.core.alerting import learners, views as alerting
 from hostler.core.readings import readings
@@ -498,7 +498,14 @@ class Controller(Looks):
             targets=lambda: self._core.state.rules.targets,
             tell=self.tell,
             trouble=partial(self.record, "disk"),
+            builders=dict(self._builders_here()),
         )
+
+    def _builders_here(self) -> Iterator[tuple[str, KeepsEnvironments]]:
+        """Nodes that build Python environments on the disk of the state directory."""
+        for name, link in self._links.items():
+            if isinstance(link.backend, KeepsEnvironments) and not isinstance(link.backend, KeepsStock):
+                yield name, link.backend
 
     def _cleaner_of_nodes(self, keeping: Keeping, copies: ReplicationRules) -> NodeCleaner:
         return NodeCleaner(
