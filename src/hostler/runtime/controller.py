@@ -356,6 +356,11 @@ class Controller(Looks):
         return undone + [f"config {config.name}" for config in self.configs() if config.state in ("open", "missed")]
 
     @property
+    def newest_at(self) -> float:
+        """The time of the newest entry, in Unix seconds; no entry has an earlier one."""
+        return self._core.state.at
+
+    @property
     def newest_job(self) -> int:
         """The number of the job submitted last; 0 before the first."""
         return self._core.state.next_job - 1
@@ -498,7 +503,7 @@ class Controller(Looks):
             targets=lambda: self._core.state.rules.targets,
             tell=self.tell,
             trouble=partial(self.record, "disk"),
-            builders=dict(self._builders_here()),
+            builders=lambda: dict(self._builders_here()),
         )
 
     def _builders_here(self) -> Iterator[tuple[str, KeepsEnvironments]]:

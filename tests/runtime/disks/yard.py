@@ -101,7 +101,7 @@ class Yard:
             tell=self.tell,
             trouble=self.troubles.append,
             passing=lambda step: self.on_step(step),
-            builders=self.builders,
+            builders=lambda: self.builders,
         )
 
     async def tell(self, *given: Input) -> None:

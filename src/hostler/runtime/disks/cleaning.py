@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 
 from hostler.agent.environments import FOLDER as ENVIRONMENTS
 from hostler.backends.base import KeepsEnvironments
@@ -67,7 +66,7 @@ ITSELF = "retention"
 class Cleaner:
     """Owns the retention of one state directory. `needs` reads the core's state, with the names of work folders.
 
-    `builders` are the nodes, by name, that build their Python environments on the same disk.
+    `builders` returns the nodes, by name, that build their Python environments on the same disk.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class Cleaner:
         tell: Callable[..., Awaitable[object]],
         trouble: Callable[[str], None],
         passing: Passing = pass_by,
-        builders: Mapping[str, KeepsEnvironments] = MappingProxyType({}),
+        builders: Callable[[], Mapping[str, KeepsEnvironments]] = dict,
     ) -> None:
         self._builders = builders
         self._located = located
@@ -276,7 +275,7 @@ class Cleaner:
 
     async def _drop_environments(self, need: int) -> None:
         """Remove Python environments that are not used, where artifacts were not enough: they can be built again."""
-        for node, backend in self._builders.items():
+        for node, backend in self._builders().items():
             if need <= 0:
                 break
             removed = await backend.drop_environments(need, retention.unused_s(self._keeping.rules))
