@@ -430,7 +430,7 @@ def test_check_finds_what_the_fleet_cannot_do(hostler: Hostler, tmp_path: Path, 
     assert said.status == 1
     assert told in " ".join(said.out.split())
     assert "wrong: " in said.out
-    assert said.out.splitlines()[-1].startswith("contradicts itself: ")
+    assert said.out.splitlines()[-1].startswith("has faults: ")
 
 
 def test_of_gpus_that_a_probe_finds_nothing_is_said(hostler: Hostler, tmp_path: Path) -> None:
