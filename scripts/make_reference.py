@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Write what docs/reference says of the interfaces: openapi.json from the HTTP application, cli.md from the commands,
-metrics.md from what is exported to Prometheus; and src/hostler/client/shapes.py, the same document for type checkers.
+metrics.md from what is exported to Prometheus; and in src/hostler/client, from the same document, shapes.py for type
+checkers and answer_forms.py and event_forms.py for the check of answers.
 
 `scripts/make_reference.py` writes the files; with `--check` it writes nothing and exits 1 if one of them is stale.
 """
@@ -13,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from answer_forms import forms_modules
+
 from hostler.cli.commands import COMMANDS, PANELS, Command, imported
 from hostler.cli.help import command_help, group_help, program_help, summary
 from hostler.cli.parameters import signature
@@ -23,7 +26,8 @@ from hostler.web.metrics import described
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
-SHAPES = ROOT / "src" / "hostler" / "client" / "shapes.py"
+CLIENT = ROOT / "src" / "hostler" / "client"
+SHAPES = CLIENT / "shapes.py"
 WIDTH = 100
 LINE = 120
 
@@ -130,6 +134,7 @@ def texts() -> dict[Path, str]:
         REFERENCE / "cli.md": cli_page(),
         REFERENCE / "metrics.md": metrics_page(),
         SHAPES: shapes_module(document),
+        **{CLIENT / name: text for name, text in forms_modules(document).items()},
     }
 
 

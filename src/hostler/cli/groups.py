@@ -59,7 +59,7 @@ def expect_group(word: str, instead: str) -> str:
 
 def count(group: View, states: Sequence[str]) -> int:
     """Jobs of a group that are in one of these states."""
-    return sum(int(group["jobs"][state]) for state in states)
+    return sum(int(group["jobs"].get(state, 0)) for state in states)
 
 
 def is_group_over(group: View) -> bool:

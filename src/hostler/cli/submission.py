@@ -130,7 +130,7 @@ def _print_about(
 def _groups_of(asked: Client, jobs: Sequence[str]) -> Sequence[str]:
     """The groups that jobs are in, the oldest first."""
     found = {str(job["group"]) for job in asked.named(jobs) if job["group"]} if jobs else set[str]()
-    return sorted(found, key=lambda name: int(name[1:]))
+    return sorted(found, key=lambda name: (len(name), name))
 
 
 def _group_words(sent: SentGroup, known_in: Sequence[str]) -> str:

@@ -8,30 +8,44 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hostler.client.address import Address
+from hostler.client.forms import REMEDY
 from hostler.model import errors
-from hostler.model.errors import ControllerAbsent, FilesError, HostlerError, LinkLost, LinkRefused, UsageError
+from hostler.model.errors import (
+    AnswerError,
+    ControllerAbsent,
+    FilesError,
+    HostlerError,
+    LinkLost,
+    LinkRefused,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     import socket
     import ssl
 
+FIELDS_MAX = 10
+"""Of one event of a stream; the controller sends three."""
 END = "-----END CERTIFICATE-----"
 
 
 class Frames:
     """Lines of server-sent events to events."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str = "the controller") -> None:
+        self._url = url
         self._fields: dict[str, str] = {}
 
     def feed(self, line: str) -> dict[str, str] | None:
         """The fields of an event that ends with this line, a comment as one of the name `comment`; `None` within one.
 
-        An event without fields is the end of the stream.
+        An event without fields is the end of the stream. Raises `AnswerError` for one of too many fields.
         """
         if line:
             name, _, value = line.partition(": ")
             self._fields[name or "comment"] = value
+            if len(self._fields) > FIELDS_MAX:
+                raise AnswerError(f"the event stream of {self._url} has an event without an end. {REMEDY}")
             return None
         made, self._fields = self._fields, {}
         return made
@@ -40,17 +54,23 @@ class Frames:
 class Checked:
     """Bytes of an artifact as they come; `end` says whether all of them came, and the right ones."""
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        """`headers` have their names in lower case."""
+    def __init__(self, headers: Mapping[str, str], url: str) -> None:
+        """`headers` have their names in lower case. Raises `AnswerError` where they do not tell of an artifact."""
         import hashlib
 
-        self._expected, self._size = headers["hostler-sha256"], int(headers["content-length"])
+        self._url = url
+        try:
+            self._expected, self._size = headers["hostler-sha256"], int(headers["content-length"])
+        except (KeyError, ValueError) as error:
+            raise AnswerError(f"{url} sends an artifact without its size and its SHA-256. {REMEDY}") from error
         self._digest, self._got = hashlib.sha256(), 0
 
     def feed(self, piece: bytes) -> bytes:
         """The piece, taken into account."""
         self._digest.update(piece)
         self._got += len(piece)
+        if self._got > self._size:
+            raise AnswerError(f"{self._url} sends more than the {self._size} bytes of the artifact. {REMEDY}")
         return piece
 
     def end(self) -> None:
@@ -63,6 +83,15 @@ class Checked:
             )
         if self._digest.hexdigest() != self._expected:
             raise FilesError(f"artifact {self._expected} came with the SHA-256 {self._digest.hexdigest()}; {advice}")
+
+
+def expect_stream(headers: Mapping[str, str], url: str) -> None:
+    """Raise `AnswerError` where what follows these headers is no event stream. Their names are in lower case."""
+    kind = headers.get("content-type", "")
+    if kind.partition(";")[0].strip().lower() != "text/event-stream":
+        raise AnswerError(
+            f"the answer of {url} to GET /events is {kind or 'of no type'}, not an event stream. {REMEDY}"
+        )
 
 
 def expect_job(name: object) -> None:
