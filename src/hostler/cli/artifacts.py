@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hostler.cli.common import Json, StateDir, client, complete_config
+from hostler.cli.common import Json, StateDir, client
+from hostler.cli.completing import complete_config
 from hostler.cli.declarations import Argument, Option
 from hostler.cli.show import (
     Column,

@@ -11,7 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from hostler.cli.common import JobName, Json, StateDir, client, complete_job, local_results
+from hostler.cli.common import JobName, Json, StateDir, client, local_results
+from hostler.cli.completing import complete_group, complete_job_or_device, complete_node
 from hostler.cli.declarations import Argument, Option
 from hostler.cli.entries import entry_lines
 from hostler.cli.errors import print_error, status_of
@@ -84,9 +85,14 @@ ONLY_WIDE = frozenset({"PRIO", "AGE"})
 
 def jobs(
     state: Annotated[list[State] | None, Option(help="Only jobs in this state; repeat for several.")] = None,
-    group: Annotated[str | None, Option(metavar="GROUP", help="Only jobs of this job group (g1).")] = None,
+    group: Annotated[
+        str | None, Option(metavar="GROUP", help="Only jobs of this job group (g1).", complete=complete_group)
+    ] = None,
     node: Annotated[
-        str | None, Option(metavar="NODE", help="Only jobs whose last or only attempt was placed on this node.")
+        str | None,
+        Option(
+            metavar="NODE", help="Only jobs whose last or only attempt was placed on this node.", complete=complete_node
+        ),
     ] = None,
     name: Annotated[
         str | None,
@@ -145,7 +151,9 @@ def show(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> No
 def explain(
     name: Annotated[
         str,
-        Argument(metavar="ID", help="Id, key or unique name of a job, or id of a device.", complete=complete_job),
+        Argument(
+            metavar="ID", help="Id, key or unique name of a job, or id of a device.", complete=complete_job_or_device
+        ),
     ],
     as_json: Json = False,
     state_dir: StateDir = None,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hostler.cli.common import Json, StateDir, client
+from hostler.cli.completing import complete_job_or_group
 from hostler.cli.constraints import ExcludeGpuModel, ExcludeNode, GpuModel, Label, Node, Provider, constraints
 from hostler.cli.declarations import Argument, Option, Typed
 from hostler.cli.environment import variables
@@ -42,6 +43,7 @@ After = Annotated[
     Option(
         metavar="JOB",
         help="Job (id, key, unique name) or group that must be done first; repeat for several.",
+        complete=complete_job_or_group,
     ),
 ]
 Priority = Annotated[int, Option(help="Higher goes first.")]
