@@ -29,6 +29,8 @@ class Address(NamedTuple):
     """File with its very certificate, whatever name that is for."""
     authority: Path | None = None
     """File with what vouches for its certificate (PEM); `None`: what this machine trusts."""
+    token_from: str = "$HOSTLER_TOKEN"  # noqa: S105 - the name of a variable
+    """Where the token was found, for messages."""
 
 
 def address_in(state_dir: Path) -> Address:
@@ -49,7 +51,9 @@ def address_in(state_dir: Path) -> Address:
         raise _absent(state_dir, f"its controller.json cannot be understood ({error!r})") from error
     if not _is_alive(pid):
         raise _absent(state_dir, f"process {pid}, which had it, has ended")
-    return Address(url, token, None if certificate is None else Path(certificate))
+    return Address(
+        url, token, None if certificate is None else Path(certificate), token_from=f"the file {state_dir / 'token'}"
+    )
 
 
 def address_from(environ: Mapping[str, str]) -> Address:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 import httpx2
 
-from hostler.client import wire
+from hostler.client import trust, wire
 from hostler.client.address import Address, address_from, address_in, rests
 from hostler.client.bounds import BODY_BYTES_MAX, Bounds, Lines
 from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, entry_of, part
@@ -51,6 +51,7 @@ class AsyncClient(Operations):
         self._locate = locate
         self._home = home
         self._timeout_s = timeout_s
+        self._has_answered = False
         self._kept: dict[Address, httpx2.AsyncClient] = {}
 
     @classmethod
@@ -177,6 +178,10 @@ class AsyncClient(Operations):
         except StopIteration as end:
             made: T = end.value
             return made
+        except LinkLost as error:
+            if self._has_answered:
+                raise
+            raise await asyncio.to_thread(trust.explained, self._locate(), error) from error.__cause__
 
     async def _walk(self, pages: Pages[T]) -> AsyncIterator[T]:
         here: Pages[T] | None = pages
@@ -230,11 +235,12 @@ class AsyncClient(Operations):
         kept = await self._connections(address)
         try:
             async with kept.stream(ask.method, address.url + ask.target, content=ask.body, headers=known) as response:
+                self._has_answered = True
                 if response.status_code >= 300:
-                    raise wire.told(address.url, response.status_code, await self._read(response))
+                    raise wire.told(address, response.status_code, await self._read(response))
                 yield response
         except httpx2.TransportError as error:
-            raise _broken(address.url, error) from error
+            raise _broken(address, error) from error
 
     async def _read(self, response: httpx2.Response) -> bytes:
         """The whole body. Raises `AnswerError` beyond its bounds."""
@@ -248,7 +254,7 @@ class AsyncClient(Operations):
         """Those to where the controller is now; those to where it was are hung up."""
         if address not in self._kept:
             await self.aclose()
-            verify = wire.tls(address) if address.url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            verify = trust.tls(address) if address.url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             self._kept[address] = httpx2.AsyncClient(
                 verify=verify, timeout=self._timeout_s, limits=KEPT, trust_env=False
             )
@@ -260,15 +266,15 @@ def _origin(response: httpx2.Response) -> str:
     return str(response.url.join("/")).rstrip("/")
 
 
-def _broken(url: str, error: httpx2.TransportError) -> HostlerError:
+def _broken(address: Address, error: httpx2.TransportError) -> HostlerError:
     """What a broken connection means; the library tells the cause only along with its own errors."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return wire.stranger(url, cause)
+        if isinstance(cause, ssl.SSLError):
+            return trust.fault(address, cause)
         if isinstance(cause, ConnectionRefusedError):
-            return wire.absent(url)
+            return wire.absent(address.url)
         cause = cause.__cause__ or cause.__context__
     if isinstance(error, httpx2.ReadTimeout | httpx2.WriteTimeout):
-        return wire.lost(url, TimeoutError())
-    return wire.absent(url) if isinstance(error, httpx2.ConnectError) else wire.lost(url, error)
+        return wire.lost(address.url, TimeoutError())
+    return wire.absent(address.url) if isinstance(error, httpx2.ConnectError) else wire.lost(address.url, error)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from httptools import HttpParserError, HttpResponseParser
 
-from hostler.client import wire
+from hostler.client import trust, wire
 from hostler.client.bounds import BODY_BYTES_MAX, LINE_BYTES_MAX, Bounds
 from hostler.model.errors import UsageError
 
@@ -145,22 +145,25 @@ def connected(address: Address, timeout_s: float) -> socket.socket:
     if not has_tls:
         return made
     try:
-        return wire.secured(made, host, address)
+        return trust.secured(made, host, address)
     except BaseException:
         made.close()
         raise
 
 
-def exchange(connection: socket.socket, url: str, ask: Ask) -> Response:
-    """Send a request; returns its response. Raises `LinkLost`, and `UsageError` for a header that cannot be sent."""
-    request = _request(urlsplit(url).netloc, ask)
+def exchange(connection: socket.socket, address: Address, ask: Ask) -> Response:
+    """Send a request; returns its response.
+
+    Raises `LinkLost`, and `UsageError` for a header that cannot be sent.
+    """
+    request = _request(urlsplit(address.url).netloc, ask)
     try:
         # A body that is too large is not read to its end; why, stands in the response.
         with suppress(BrokenPipeError, ConnectionResetError):
             connection.sendall(request)
-        return Response(connection, url)
+        return Response(connection, address.url)
     except (OSError, HttpParserError) as error:
-        raise wire.lost(url, error) from error
+        raise wire.lost(address.url, error) from error
 
 
 def _request(host: str, ask: Ask) -> bytes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from httptools import HttpParserError
 
-from hostler.client import wire
+from hostler.client import trust, wire
 from hostler.client.address import Address, address_from, address_in, rests
 from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, entry_of, part
 from hostler.client.connection import Incomplete, Response, connected, exchange
@@ -47,6 +47,7 @@ class Client(Operations):
         self._locate = locate
         self._home = home
         self._timeout_s = timeout_s
+        self._has_answered = False
 
     @classmethod
     def from_state_dir(cls, path: Path, *, timeout_s: float = TIMEOUT_S) -> Client:
@@ -157,6 +158,10 @@ class Client(Operations):
         except StopIteration as end:
             made: T = end.value
             return made
+        except LinkLost as error:
+            if self._has_answered:
+                raise
+            raise trust.explained(self._locate(), error) from error.__cause__
 
     def _walk(self, pages: Pages[T]) -> Iterator[T]:
         here: Pages[T] | None = pages
@@ -201,9 +206,10 @@ class Client(Operations):
         address = self._located()
         with closing(connected(address, self._timeout_s)) as connection:
             known = Ask(*ask[:3], {**ask.headers, "Authorization": f"Bearer {address.token}"})
-            response = exchange(connection, address.url, known)
+            response = exchange(connection, address, known)
+            self._has_answered = True
             if response.status >= 300:
-                raise wire.told(address.url, response.status, _read(response))
+                raise wire.told(address, response.status, _read(response))
             yield response
 
 
