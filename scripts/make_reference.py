@@ -31,7 +31,7 @@ SHAPES = CLIENT / "shapes.py"
 WIDTH = 100
 LINE = 120
 
-INTRO = """# Command line
+INTRO = r"""# Command line
 
 Made by `scripts/make_reference.py` from `src/hostler/cli`; do not edit. What follows is what `--help` prints.
 
@@ -52,6 +52,7 @@ names a file with what vouches for its certificate, where this machine does not 
 | 3 | no controller is running for the state directory |
 | 124 | `wait --timeout`: a job has not ended by then |
 | 130 | interrupted |
+| 141 | the reader of the output has left, as in `hostler jobs \| head -1`; nothing is printed |
 
 `wait`, `submit --wait`, `submit --follow` and `logs -f` end with the exit status of the job: 0 if it is done, that of
 its last process if it failed by it (128 + N if signal N ended it), otherwise 1.
@@ -59,8 +60,8 @@ Of several jobs, or of a job group, it is 1 if one is not done.
 `cancel` and `retry` try each name and end with the status of the first error.
 A job is named by its id, its key, or its own name if no other job in the controller's memory has it.
 
-`eval "$(hostler --show-completion bash)"` in ~/.bashrc makes the shell complete commands, options, and ids of jobs; so
-do zsh, fish, tcsh and PowerShell.
+`eval "$(hostler --show-completion bash)"` in ~/.bashrc makes the shell complete commands, options, and names
+of jobs, groups, sweeps, nodes and devices; so do zsh, fish, tcsh and PowerShell.
 """
 
 METRICS = """# Metrics

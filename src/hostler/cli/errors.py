@@ -7,7 +7,9 @@ from contextlib import suppress
 
 from hostler.model.errors import ControllerAbsent, HostlerError, UsageError
 
-FAILED, MISUSED, ABSENT, INTERRUPTED = 1, 2, 3, 130
+FAILED, MISUSED, ABSENT = 1, 2, 3
+UNREAD = 141
+"""The reader of the output has left, as `head` does: the status of a tool that SIGPIPE ends."""
 
 
 class Interrupted(Exception):
