@@ -48,7 +48,7 @@ names a file with what vouches for its certificate, where this machine does not 
 |---|---|
 | 0 | done |
 | 1 | failed; the message says what and what to do |
-| 2 | asked for what cannot be: wrong usage, a wrong value, no such job |
+| 2 | asked for what cannot be: wrong usage, a wrong value, no such job, or a job in a state that forbids it |
 | 3 | no controller is running for the state directory |
 | 124 | `wait --timeout`: a job has not ended by then |
 | 130 | interrupted |

@@ -40,8 +40,8 @@ COMMANDS = [
 
 
 @contextmanager
-def foreign(reply: Reply) -> Iterator[str]:
-    """The address of a server that answers so."""
+def foreign(reply: Reply, status: int = 200) -> Iterator[str]:
+    """The address of a server that answers so, with this status."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -62,7 +62,7 @@ def foreign(reply: Reply) -> Iterator[str]:
         def _answer(self) -> None:
             said = reply(self.command, self.path.removeprefix(API))
             body = said if isinstance(said, bytes) else json.dumps(said).encode()
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Connection", "close")
             self.end_headers()

@@ -113,3 +113,45 @@ def test_documents_with_a_few_wrong_or_extreme_values_end_no_command_with_a_trac
             said = hostler(*command.split())
             assert said.status in (0, 1, 2), (command, said)
             assert "Traceback" not in said.err, (command, said)
+
+
+REFUSALS = {
+    "NotFound": (404, 2),
+    "Conflict": (409, 2),
+    "UsageError": (422, 2),
+    "SpecError": (422, 2),
+    "Unauthorized": (401, 1),
+    "Forbidden": (403, 1),
+    "InternalError": (500, 1),
+    "CorruptState": (500, 1),
+    "StoreLost": (503, 1),
+    "StandsBy": (503, 1),
+}
+"""Errors of a controller by their names: the status of the answer, and the exit status of the command."""
+
+
+@pytest.mark.parametrize("error", REFUSALS)
+def test_every_command_ends_with_the_exit_status_of_the_error(
+    error: str, hostler: Hostler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOSTLER_TOKEN", "t")
+    monkeypatch.chdir(tmp_path)
+    answered, expected = REFUSALS[error]
+    with foreign(lambda method, path: {"error": error, "message": "no, because"}, answered) as url:
+        monkeypatch.setenv("HOSTLER_URL", url)
+        for command in COMMANDS:
+            said = hostler(*command.split())
+            errors = [line for line in said.err.splitlines() if line.startswith("hostler: error: ")]
+            assert (said.status, len(errors)) == (expected, 1), (command, said)
+
+
+def test_every_command_ends_with_3_where_no_controller_answers(
+    hostler: Hostler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for command in COMMANDS:
+        said = hostler(*command.split())
+        assert (said.status, said.out, said.err.count("hostler: error: no controller is running")) == (3, "", 1), (
+            command
+        )

@@ -18,7 +18,7 @@ from hostler.cli.show import Column, clean, plural, say, say_json, table
 from hostler.client.downloads import ignore
 from hostler.client.folders import JOB, folders_of
 from hostler.client.results import ENDED
-from hostler.model.errors import Conflict, HostlerError, LinkError, UsageError
+from hostler.model.errors import AnswerError, Conflict, HostlerError, LinkError, UsageError
 from hostler.model.units import file_size
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _fetch_group(asked: Client, group: str, directory: Path | None, *, force: bo
             if _resumed(partial(_copy, asked, job, here / folders[job], force, found)):
                 left_some.append(job)
         except HostlerError as error:
-            if isinstance(error, LinkError) or isinstance(error.__cause__, OSError):
+            if isinstance(error, LinkError | AnswerError) or isinstance(error.__cause__, OSError):
                 raise  # without a link, or room, or permission, no other job fares better
             errors.append(error)
             left_some.append(job)

@@ -32,7 +32,7 @@ from hostler.cli.show import (
     wrapped,
 )
 from hostler.client.outcomes import headline, is_over
-from hostler.model.errors import Conflict, HostlerError, LinkError, NotFound, StoreError, UsageError
+from hostler.model.errors import AnswerError, HostlerError, LinkError, NotFound, StoreError
 from hostler.model.units import duration
 
 if TYPE_CHECKING:
@@ -255,20 +255,14 @@ def _cancelled(asked: Client, name: str, reason: str | None) -> tuple[View, str]
 
 
 def _retried(asked: Client, name: str, *, only_failed: bool) -> tuple[View | None, str]:
-    """A job or a job group that is tried again, and a line about it; `None` for a job that `--failed` leaves out.
-
-    Raises `UsageError` where nothing can be tried again: that is no failure of the controller.
-    """
-    try:
-        if not is_group(name):
-            if only_failed and (job := asked.named([name])[0])["state"] != "failed":
-                return None, f"{job['id']} left out: {standing(job)}"
-            job = asked.retry(name)
-            return job, _standing_line(job)
-        before = asked.group(name)
-        group = asked.retry_group(name, only_failed=only_failed)
-    except Conflict as error:
-        raise UsageError(str(error)) from None
+    """A job or a job group that is tried again, and a line about it; `None` for a job that `--failed` leaves out."""
+    if not is_group(name):
+        if only_failed and (job := asked.named([name])[0])["state"] != "failed":
+            return None, f"{job['id']} left out: {standing(job)}"
+        job = asked.retry(name)
+        return job, _standing_line(job)
+    before = asked.group(name)
+    group = asked.retry_group(name, only_failed=only_failed)
     again = ("failed",) if only_failed else ("failed", "cancelled")
     return group, f"{name} tried again: {plural(count(before, again), 'job')}"
 
@@ -386,7 +380,7 @@ def _change_each(names: Sequence[str], change: Callable[[str], tuple[View | None
         except HostlerError as error:
             errors.append(error)
             print_error(str(error))
-            if isinstance(error, LinkError | StoreError):
+            if isinstance(error, LinkError | StoreError | AnswerError):
                 break  # no other name would fare better
             continue
         if view is not None:

@@ -1,6 +1,7 @@
 """`hostler`: from words to the function of a command, and from errors to an exit status.
 
-Exit status: 0 done, 1 failed, 2 wrong usage, 3 no controller is running, 130 interrupted, 141 nobody reads the output.
+Exit status: 0 done, 1 failed, 2 asked for what cannot be, 3 no controller is running, 130 interrupted, 141 the reader
+of the output has left.
 """
 
 from __future__ import annotations
