@@ -18,7 +18,16 @@ import pytest
 from hostler import client as sdk
 from hostler.client import Address, Client, address_in, calls
 from hostler.model import codec
-from hostler.model.errors import AnswerError, Conflict, ControllerAbsent, LinkLost, LinkRefused, NotFound, SpecError, UsageError
+from hostler.model.errors import (
+    AnswerError,
+    Conflict,
+    ControllerAbsent,
+    LinkLost,
+    LinkRefused,
+    NotFound,
+    SpecError,
+    UsageError,
+)
 from hostler.model.inputs import Submit, Trouble
 from hostler.web.answers import MAX_BODY_BYTES
 from tests.core.builders import script, sweep

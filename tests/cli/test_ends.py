@@ -63,3 +63,26 @@ def test_reader_that_leaves_early_ends_the_command_silently_with_141(words: Sequ
     done = program("-c", line, "sh", "sh", "-c", 'sleep 0.2; exec "$@"', "sh", *PROGRAM, *words, command=["sh"])
     assert done.stderr == "status 141\n"
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        ([], ["j1"]),
+        (["--json"], ['{"ids": ["j1"]}']),
+        (["--array", "0-1"], ["g1"]),
+        (["--array", "0-1", "--json"], ['{"group": ']),
+    ],
+)
+def test_submit_prints_ids_first_and_alone_on_standard_output(
+    options: Sequence[str], ids: Sequence[str], served: Window
+) -> None:
+    words = ["submit", "--own-dir", "--device", "cpu", *options, "--", "no-such-program-here", "{index}"]
+    apart = program(*words)
+    assert len(apart.stdout.splitlines()) == 1
+    assert apart.stdout.startswith(ids[0])
+    assert "note: there is no program 'no-such-program-here'" in apart.stderr
+    together = program("-c", 'exec "$@" 2>&1', "sh", *PROGRAM, *words, command=["sh"]).stdout.splitlines()
+
+    assert any("note: " in line for line in together[1:])
+    assert "note: " not in together[0]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from hostler.client.grids import jobs_of, python_axes
+from hostler.client.notes import file_notes
 from hostler.client.specs import JobOptions, expect_options, expect_types, script_spec
 from hostler.client.submission import _plain, _specs, submit
 from hostler.model.codec import load_specs
@@ -210,3 +211,20 @@ def test_grid_has_the_text_of_each_value_in_each_combination(grid: dict[str, lis
     for name, values in grid.items():
         assert {job.parameters[name] for job in jobs} == set(map(str, values))
     assert all(job.argv[1:] == list(job.parameters.values()) for job in jobs)
+
+
+@pytest.mark.parametrize(
+    ("argv", "noted"),
+    [
+        (["true", "--lr", "{lr}"], ["{lr} is sent as it is: this is a single job. A grid would give it a value"]),
+        (["true", "--lr={lr}", "{bs}"], ["{lr}, {bs} are sent as they are: this is a single job. A grid would give"]),
+        (["true", "-c", "print(f'{x}')"], []),
+        (["true", "${HOME}", "{{lr}}", "{}", "{0}", "{print $1}"], []),
+        (["{python}", "-V"], []),
+    ],
+)
+def test_placeholder_that_nothing_fills_is_a_note(argv: list[str], noted: list[str]) -> None:
+    spec = {"name": "n", "payload": {"kind": "script", "argv": argv}}
+    found = file_notes([spec], strict=False, here=False)
+    assert [each[: len(begin)] for each, begin in zip(found, noted, strict=True)] == noted
+    assert file_notes([{**spec, "parameters": {"lr": "1"}}], strict=False, here=False) == []

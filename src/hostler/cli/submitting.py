@@ -222,8 +222,10 @@ def submit(
     command, --env, --name and --output becomes the value; {{NAME}} becomes the text {NAME}. With --key, each job has
     this key and its values as its own: a larger grid under the same key adds only the new jobs.
 
-    A note is printed to standard error for jobs that no device can take as the fleet is now, and for a program or a
-    script that is missing here.
+    Standard output has the ids alone, and has them first: all else follows on standard error.
+
+    A note is printed for jobs that no device can take as the fleet is now, for a program or a script
+    that is missing here, and for a {NAME} that no option gives a value.
 
     Example:
       hostler submit -- python train.py --epochs 3
