@@ -57,14 +57,14 @@ def test_cancel_ends_where_the_controller_is_lost(mixed: FakeController, hostler
 
 
 def test_retry_of_a_group_tries_failed_and_cancelled_jobs(mixed: FakeController, hostler: Hostler) -> None:
-    assert hostler("retry", "g1").out == "g1 tried again: 2 jobs\n"
+    assert hostler("retry", "g1").out == "g1 tried again: 2 of 5 jobs\n"
     assert states(mixed)[:3] == ["done", "pending", "pending"]
     said = hostler("retry", "g1")
     assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
 
 
 def test_retry_of_failed_jobs_leaves_cancelled_ones(mixed: FakeController, hostler: Hostler) -> None:
-    assert hostler("retry", "g1", "--failed").out == "g1 tried again: 1 job\n"
+    assert hostler("retry", "g1", "--failed").out == "g1 tried again: 1 of 5 jobs\n"
     assert states(mixed)[:3] == ["done", "pending", "cancelled"]
 
 

@@ -12,10 +12,11 @@ from hypothesis import given, strategies as st
 
 from hostler.client.grids import jobs_of, python_axes
 from hostler.client.notes import file_notes
+from hostler.client.refusals import in_callers_words
 from hostler.client.specs import JobOptions, expect_options, expect_types, script_spec
 from hostler.client.submission import _plain, _specs, submit
 from hostler.model.codec import load_specs
-from hostler.model.errors import UsageError
+from hostler.model.errors import SpecError, UsageError
 
 ARGV = ["python", "train.py"]
 OPTIONS: Mapping[str, Any] = {
@@ -228,3 +229,16 @@ def test_placeholder_that_nothing_fills_is_a_note(argv: list[str], noted: list[s
     found = file_notes([spec], strict=False, here=False)
     assert [each[: len(begin)] for each, begin in zip(found, noted, strict=True)] == noted
     assert file_notes([{**spec, "parameters": {"lr": "1"}}], strict=False, here=False) == []
+
+
+def test_refused_field_is_named_as_its_caller_named_it() -> None:
+    told = "the jobs were refused, none was submitted: " + "; ".join(
+        f"jobs[{n}].{field}: should be more" for n in range(2) for field in ("resources.gpus", "walltime_s")
+    )
+    with pytest.raises(SpecError) as caught, in_callers_words():
+        raise SpecError(told)
+    assert str(caught.value) == "nothing was submitted: gpus: should be more; walltime_s: should be more"
+    with pytest.raises(SpecError, match="nothing was submitted: --gpus: should"), in_callers_words("--{}".format):
+        raise SpecError(told)
+    with pytest.raises(SpecError, match=r"^another$"), in_callers_words():
+        raise SpecError("another")

@@ -264,7 +264,8 @@ def _retried(asked: Client, name: str, *, only_failed: bool) -> tuple[View | Non
     before = asked.group(name)
     group = asked.retry_group(name, only_failed=only_failed)
     again = ("failed",) if only_failed else ("failed", "cancelled")
-    return group, f"{name} tried again: {plural(count(before, again), 'job')}"
+    tried, size = count(before, again), int(before["size"])
+    return group, f"{name} tried again: {plural(tried, 'job') if tried == size else f'{tried} of {size} jobs'}"
 
 
 def _pattern(name: str) -> str:

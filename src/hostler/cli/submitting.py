@@ -26,6 +26,7 @@ from hostler.client.grids import (
     line_axis,
     repeat_axis,
 )
+from hostler.client.refusals import in_callers_words
 from hostler.client.specs import JobOptions, script_spec
 from hostler.model.errors import UsageError
 
@@ -38,6 +39,12 @@ GROUP_OPTIONS = ("grid", "array", "each_line", "repeat")
 STDIN = "-"
 
 Key = Annotated[str | None, Option(help="Idempotency key: submitting it again is the same job.")]
+OPTIONS = {
+    "argv": "the command", "exclude_gpu_models": "--exclude-gpu-model", "exclude_nodes": "--exclude-node",
+    "files": "--file", "gpu_models": "--gpu-model", "labels": "--label", "nodes": "--node", "outputs": "--output",
+    "providers": "--provider", "tiers": "--tier",
+}  # fmt: skip
+"""The options of fields of a job whose names are not those of the fields."""
 After = Annotated[
     list[str] | None,
     Option(
@@ -255,6 +262,8 @@ def submit(
             # All that its owner has put into the repository is sent, ignored or not.
             asked |= {"cwd": folder / cwd, "files": files or ("**",)}
         specs, group = _asked_for(command or [], asked)
+        if jobs_file is None:
+            stack.enter_context(in_callers_words(_option_of))
         if group is None:
             ids = submit_specs(specs, as_json, state_dir, yes=yes, strict=strict)
         else:
@@ -270,6 +279,11 @@ def submit(
 def attempts(words: Sequence[str] | None) -> dict[str, int]:
     """Budgets by failure class from `CLASS=N`."""
     return {name: whole("--max-attempts", count) for name, count in assignments("--max-attempts", words).items()}
+
+
+def _option_of(field: str) -> str:
+    """The option that sets a field of a job."""
+    return OPTIONS.get(field, "--" + field.replace("_", "-"))
 
 
 def _group_options(asked: Mapping[str, Any]) -> list[str]:
