@@ -34,7 +34,12 @@ def directory(chosen: Path | None) -> Path:
     if chosen is None:
         return state_dir(os.environ)
     chosen = expanded(chosen)
-    return chosen if chosen.is_absolute() else Path.cwd() / chosen
+    try:
+        return chosen.absolute()
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"{chosen} is below the current folder, which is not there any more; give a whole path"
+        ) from error
 
 
 def expanded(path: Path) -> Path:
