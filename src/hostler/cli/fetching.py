@@ -76,6 +76,7 @@ def fetch(
     rows = client(state_dir).fetch(name, directory, force=force, told=None if as_json else _say)
     if is_new and rows:
         ignore(Path(rows[0]["file"]).parents[len(Path(rows[0]["path"]).parts) - 1])
+    _note(rows)
     if as_json:
         say_json(rows)
         return 0
@@ -184,8 +185,15 @@ def _copy(asked: Client, job: str, folder: Path, force: bool, found: _Found) -> 
     """Copy the files of one job; whether it left some."""
     if not asked.files(job):
         return False
-    asked.fetch(job, folder, force=force, told=partial(found.add, job))
+    _note(asked.fetch(job, folder, force=force, told=partial(found.add, job)), f"{job}: ")
     return True
+
+
+def _note(rows: Sequence[View], about: str = "") -> None:
+    """Print why some files that the job left have not come to the controller."""
+    why = getattr(rows, "unfetched", None)
+    if why:
+        print(f"note: {about}{clean(why)}", file=sys.stderr)
 
 
 def _resumed(work: Callable[[], T]) -> T:

@@ -327,6 +327,7 @@ def _facts(detail: View, now: float) -> Mapping[str, object]:
         "device": job["device"] or "-",
         "process": _process(detail["attempt"]),
         "result": compact(detail["result"]),
+        **({"not kept": detail["unfetched"]} if detail.get("unfetched") else {}),
     }
 
 
