@@ -277,7 +277,7 @@ def test_too_many_outputs_are_an_error_that_comes_early(tmp_path: Path, monkeypa
 def test_an_answer_that_nobody_would_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "trees" / "j1.1").mkdir(parents=True)
     (tmp_path / "trees" / "j1.1" / "a").touch()
-    monkeypatch.setattr(files, "_LONGEST_ANSWER", 85)
+    monkeypatch.setattr(files, "_LONGEST_ANSWER", 75)
     told, rest = answers(tmp_path, outputs("j1.1", "**"), REST)
     assert (told["folder"], rest) == ("trees/j1.1", FOUND)
     (tmp_path / "trees" / "j1.1" / "another").touch()
