@@ -212,6 +212,22 @@ def test_a_name_that_the_system_cannot_hold_is_an_error_and_ends_nothing(tmp_pat
     assert os.listdir(tmp_path / "trees") == []
 
 
+def test_shared_folder_with_none_of_its_files_is_laid_out_again(tmp_path: Path) -> None:
+    """A Python that is still ending makes the folder of its caches again after the deletion."""
+    digest = hashlib.sha256(b"print(1)").hexdigest()
+    put = {"op": "put", "sha256": digest, "path": f"blobs/{digest[:2]}/{digest}", "size": 8, "offset": 0}
+    lay = {"op": "lay", "tree": "j1", "files": [["search.py", digest, False]], "shared": True}
+    answers(tmp_path, put, b"print(1)", lay, {"op": "clear", "tree": "j1"})
+    cache = tmp_path / "trees/j1/__pycache__"
+    cache.mkdir(parents=True)
+    answers(tmp_path, lay)
+    assert (tmp_path / "trees/j1/search.py").read_text() == "print(1)"
+    assert not cache.exists()
+    cache.mkdir()
+    answers(tmp_path, lay)
+    assert cache.exists(), "a folder in use stays as it is"
+
+
 def test_a_put_that_cannot_be_understood_ends_the_connection_before_its_bytes(tmp_path: Path) -> None:
     put = {"op": "put", "sha256": "0" * 64, "path": "journal.jsonl", "size": 1000, "offset": 0}
     [told] = answers(tmp_path, put, b"too few bytes")

@@ -176,6 +176,17 @@ def test_workers_of_a_sweep_share_one_workspace(workspaces: Workspaces, store: S
     assert list((tmp_path / "trees").iterdir()) == []
 
 
+def test_shared_workspace_with_none_of_its_files_is_laid_out_again(
+    workspaces: Workspaces, store: Store, tmp_path: Path
+) -> None:
+    """A Python that is still ending makes the folder of its caches again after the deletion."""
+    cache = tmp_path / "trees" / "j1" / "__pycache__"
+    cache.mkdir(parents=True)
+    workspaces.shared(worker(kept(store, tmp_path / "p")))
+    assert (tmp_path / "trees" / "j1" / "f0").read_text() == "content 0"
+    assert not cache.exists()
+
+
 def test_worker_without_a_snapshot_gets_no_workspace(workspaces: Workspaces, tmp_path: Path) -> None:
     assert workspaces.shared(worker(None)) == worker(None)
     assert not (tmp_path / "trees").exists()

@@ -108,9 +108,9 @@ def test_init_writes_the_cards_that_the_driver_reports(
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     said = init()
     assert said.status == 0, said.err
-    assert said.out.startswith("fleet.yaml: this machine (2 x Fake 4090 25.8 GB, ")
+    assert said.out.startswith("fleet.yaml: this machine (2 x Fake 4090 24 GB, ")
     text = (home / "fleet.yaml").read_text()
-    assert "  # GPU 0: Fake 4090, 25.8 GB\n  # GPU 1: Fake 4090, 25.8 GB\n" in text
+    assert "  # GPU 0: Fake 4090, 24 GB\n  # GPU 1: Fake 4090, 24 GB\n" in text
     assert "    # gpus: {exclude: [0]} " in text
     (home / "without.yaml").write_text(text.replace("    # gpus: {exclude: [0]} ", "    gpus: {exclude: [0]} "))
     assert typed("check", "without.yaml", "--offline", cwd=home).status == 0

@@ -262,7 +262,7 @@ class Files:
             raise RequestError("a tree must have an id, not %.80r" % name)
         tree = self._inside(TREES + "/" + name)
         shared = bool(request.get("shared"))
-        if shared and os.path.isdir(tree):
+        if shared and _is_laid(tree, request["files"]):
             os.utime(tree)  # in use
         else:
             self._make(tree, request["files"], shared=shared)
@@ -281,14 +281,14 @@ class Files:
                 shutil.copyfile(self._place(_blob(digest), digest), target)
                 os.chmod(target, 0o755 if executable else 0o644)
                 os.utime(target, ns=(LAID_AT_NS, LAID_AT_NS))
-            self._put_in_place(making, tree, shared=shared)
+            self._put_in_place(making, tree, files if shared else None)
         except BaseException:
             _delete(making)
             raise
 
-    def _put_in_place(self, making: str, tree: str, *, shared: bool) -> None:
+    def _put_in_place(self, making: str, tree: str, shared: Optional[List[List[Any]]]) -> None:
         """A shared one that another connection has made meanwhile is in use already, and as good."""
-        if shared and os.path.isdir(tree):
+        if shared is not None and _is_laid(tree, shared):
             _delete(making)
             return
         _delete(tree)
@@ -611,6 +611,15 @@ def _names(folder: str) -> List[str]:
 
 def _files(folder: str) -> List[str]:
     return [os.path.join(folder, path) for path in walk(folder)] if os.path.isdir(folder) else []
+
+
+def _is_laid(tree: str, files: List[List[Any]]) -> bool:
+    """Whether a shared folder is there.
+
+    One with none of its files was made by a process that outlived the deletion: Python makes the folders of its caches.
+    """
+    names = [relative(path) for path, _, _ in files]
+    return os.path.isdir(tree) and (not names or any(os.path.lexists(os.path.join(tree, name)) for name in names))
 
 
 def _delete(tree: str) -> None:

@@ -263,7 +263,16 @@ class Removed:
 
 
 @runtime_checkable
-class KeepsStock(Protocol):
+class KeepsEnvironments(Protocol):
+    """A backend whose node builds Python environments. Raises `LinkLost`, and `FilesError` for errors of the node."""
+
+    async def drop_environments(self, wanted_bytes: int, unused_s: float) -> Removed:
+        """Remove Python environments, by key, until so much more of the disk is free: those unused for longest first,
+        none that was used less long ago. Nothing from an agent that does not know how."""
+
+
+@runtime_checkable
+class KeepsStock(KeepsEnvironments, Protocol):
     """A backend whose node has an artifact folder of its own, where what work needed and what it made stays.
 
     All raise `LinkLost`, and `FilesError` where the node tells of one.
@@ -274,10 +283,6 @@ class KeepsStock(Protocol):
 
     async def drop(self, names: Sequence[str], unused_s: float) -> Removed:
         """Remove these, but for those that were used less long ago. What work is told to be there has been used."""
-
-    async def drop_environments(self, wanted_bytes: int, unused_s: float) -> Removed:
-        """Remove Python environments, by key, until so much more of the disk is free: those unused for longest first,
-        none that was used less long ago. Nothing from an agent that does not know how."""
 
 
 @record

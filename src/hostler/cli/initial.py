@@ -12,7 +12,7 @@ from hostler.cli.declarations import Argument, Option
 from hostler.cli.questions import answer
 from hostler.cli.show import clean, plural
 from hostler.model.errors import FilesError, LinkError, UsageError
-from hostler.model.units import file_size
+from hostler.model.units import card_memory
 
 if TYPE_CHECKING:
     from hostler.runtime.surveying import Hosts
@@ -125,7 +125,7 @@ def _parts(found: Found) -> list[str]:
 
 
 def _memory(size: int | None) -> str:
-    return "" if size is None else file_size(size)
+    return "" if size is None else card_memory(size)
 
 
 def _note(what: str) -> None:

@@ -75,6 +75,14 @@ def run(words: Sequence[str]) -> int:
         return status_of(error)
     except (Interrupted, KeyboardInterrupt):
         return INTERRUPTED
+    except ModuleNotFoundError as error:
+        from hostler.cli.extras import missing_package
+
+        message = missing_package(error)
+        if message is None:
+            raise
+        print_error(message)
+        return FAILED
     except BrokenPipeError:
         # The reader of our output has left; what is still buffered has no reader either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -94,7 +94,7 @@ Device = Annotated[
     Option(help="The kind of device it needs; by default a script waits for a GPU if the fleet has one."),
 ]
 VramGb = Annotated[float, Option(min=0, help="GPU memory it needs, in GB.")]
-MemoryGb = Annotated[float | None, Option(help="Most memory of its processes together, in GiB.")]
+MemoryGb = Annotated[float | None, Option(help="Most memory of its processes together, in GB of 2^30 bytes.")]
 MaxAttempts = Annotated[
     list[str] | None,
     Option(metavar="CLASS=N", help="Attempts that may end so (exit=3, timeout=2, ...); repeat for several."),

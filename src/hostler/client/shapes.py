@@ -2010,6 +2010,7 @@ class TokenView(TypedDict):
     scope: Scope
     created_at: float
     expires_at: float | None
+    left_s: float | None
     expired: bool
 
 

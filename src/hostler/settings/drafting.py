@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from hostler.model.units import file_size
+from hostler.model.units import card_memory
 from hostler.settings.importing.writing import comment, flow, scalar
 
 HOSTS_SHOWN = 20
@@ -117,7 +117,7 @@ def _here(here: FoundHere) -> Iterator[str]:
     elif not here.gpus:
         yield "  # No GPU was found"
     for gpu in here.gpus or ():
-        memory = "memory unknown" if gpu.vram_bytes is None else file_size(gpu.vram_bytes)
+        memory = "memory unknown" if gpu.vram_bytes is None else card_memory(gpu.vram_bytes)
         yield f"  # GPU {gpu.number}: {comment(gpu.model or 'model unknown')}, {memory}"
     yield "  - name: here"
     if here.gpus:

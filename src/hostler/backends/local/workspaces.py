@@ -5,6 +5,7 @@ Each attempt has one, and the workers of a sweep share one.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -54,7 +55,7 @@ class Workspaces:
             return order
         workspace = self._root() / order.sweep
         with self._alone(order.sweep):
-            if not workspace.is_dir() or workspace.is_symlink():
+            if not self._is_laid(workspace, order.snapshot):
                 self._lay_out(order.snapshot, workspace)
         return replace(order, cwd=str(workspace), snapshot=None)
 
@@ -90,6 +91,20 @@ class Workspaces:
             busy = frozenset(self._busy)
         names = [path.name for path in (root.iterdir() if root.is_dir() else ())]
         _deleted([root / name for name in names if name.removesuffix(".new") not in kept | busy])
+
+    def _is_laid(self, workspace: Path, snapshot: str) -> bool:
+        """Whether the workspace of a sweep is there.
+
+        One with none of its files was made by a process that outlived the deletion: Python makes the folders of its
+        caches.
+        """
+        if not workspace.is_dir() or workspace.is_symlink():
+            return False
+        try:
+            files = self._store.snapshots.manifest(snapshot).files
+        except NotFound:
+            return True  # what is laid out needs it no more
+        return not files or any(os.path.lexists(workspace / each.path) for each in files)
 
     def _lay_out(self, snapshot: str, workspace: Path) -> None:
         _remove(workspace)

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import asyncssh
 
-from hostler.backends.ssh import openssh, trust
+from hostler.backends.ssh import openssh, sessions, trust
 from hostler.backends.ssh.target import Habits, Target, jump, jumps
 from hostler.backends.ssh.trust import HostKey
 from hostler.model.errors import LinkLost, LinkRefused
@@ -116,7 +116,7 @@ class Network:
 
     def _options(self, target: Target) -> asyncssh.SSHClientConnectionOptions:
         """What a target and the configuration say together. Passwords are never asked for, nor sent."""
-        habits, given = self.habits, dict[str, object]()
+        habits, given = self.habits, sessions.asyncssh_options()
         if target.port is not None:
             given["port"] = target.port
         if target.user is not None:
