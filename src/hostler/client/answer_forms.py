@@ -1245,6 +1245,7 @@ OBJECTS: Mapping[str, Any] = {
         "scope": "str",
         "created_at": "float",
         "expires_at": ("float", "null"),
+        "left_s": ("float", "null"),
         "expired": "bool",
     },
     "TombView": {
