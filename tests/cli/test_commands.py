@@ -329,7 +329,7 @@ def test_changes_of_mind(busy: Window, hostler: Hostler) -> None:
     said = hostler("cancel", "j3", "j99", "j2")
     assert (said.status, said.out) == (2, "j3 cancelled, priority -7\nj2 cancelling, priority 0\n")
     said = hostler("cancel", "j3")
-    assert (said.status, "already" in said.err) == (1, True)
+    assert (said.status, "already" in said.err) == (2, True)
 
 
 def test_output_is_printed_byte_by_byte_into_a_pipe(busy: Window) -> None:

@@ -116,7 +116,9 @@ def _parts(found: Found) -> list[str]:
     parts = [f"this machine ({', '.join([*counted, *cpus]) or 'devices unknown'})"]
     parts += [f"{host.name} over SSH" for host in found.hosts]
     if found.partitions:
-        parts.append(plural(len(found.partitions), "Slurm partition"))
+        closed = sum(each.why_not is not None for each in found.partitions)
+        comments = f" ({closed} of them as a comment: no job can start there now)" if closed else ""
+        parts.append(plural(len(found.partitions), "Slurm partition") + comments)
     if found.ray is not None:
         parts.append(f"Ray at {clean(found.ray.address)}" + (" (as a comment)" if found.ray.is_here else ""))
     return parts

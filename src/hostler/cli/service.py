@@ -51,7 +51,7 @@ def down(
     if not now:
         jobs = asked.status()["jobs"]
         asked.drain()  # one that has nothing to do ends at once, and would answer nothing more
-        running = sum(jobs[state] for state in RUNNING)
+        running = sum(jobs.get(state, 0) for state in RUNNING)
         print(f"the controller starts nothing more, and ends once nothing runs ({plural(running, 'job')} under way)")
         return
     if not is_here(state_dir):

@@ -42,6 +42,10 @@ class FoundPartition(NamedTuple):
     gpus: Sequence[str]
     """Its GPUs in words: `4 x h100`."""
     node: dict[str, object]
+    why_not: str | None = None
+    """Why no job can start there now; it stands in the file as a comment then."""
+    away: int = 0
+    """How many of its nodes take no jobs now."""
 
 
 class FoundRay(NamedTuple):
@@ -140,8 +144,14 @@ def _slurm(found: Found) -> Iterator[str]:
     yield "  # The partitions of the Slurm cluster. Check them with `hostler slurm check FILE`"
     for partition in found.partitions:
         gpus = f", {', '.join(map(comment, partition.gpus))}" if partition.gpus else ", no GPUs"
-        yield f"  # {comment(partition.name)}: {partition.nodes} node{'' if partition.nodes == 1 else 's'}{gpus}"
-        yield f"  - {flow(partition.node)}"
+        nodes = f"{partition.nodes} node{'' if partition.nodes == 1 else 's'}"
+        away = f", {partition.away} of them not usable now" if partition.away and partition.why_not is None else ""
+        yield f"  # {comment(partition.name)}: {nodes}{gpus}{away}"
+        if partition.why_not is None:
+            yield f"  - {flow(partition.node)}"
+        else:
+            yield f"  # As a comment, as no job can start there now: {comment(partition.why_not)}"
+            yield f"  # - {flow(partition.node)}"
 
 
 def _ray(ray: FoundRay | None, name: str) -> Iterator[str]:
