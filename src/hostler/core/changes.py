@@ -43,7 +43,7 @@ def _before_all(state: State, index: Index, job: Job) -> Iterator[Change]:
     if job.not_before > index.now:
         yield Change(what="its rest after a failure is over", at=job.not_before)
     if index.draining:
-        yield Change(what="a new controller is started: this one is ending")
+        yield Change(what="the next `hostler up`, once this controller has ended")
 
 
 def _by_time(state: State, index: Index, job: Job, by_gate: Mapping[str, list[str]]) -> Iterator[Change]:

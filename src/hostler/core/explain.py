@@ -11,7 +11,7 @@ from hostler.core.changes import changes_of
 from hostler.core.gangs import partners
 from hostler.core.index import Index
 from hostler.core.loop import spawning
-from hostler.core.starting import HELD, Verdict, ends_at, filter_counts, start_of
+from hostler.core.starting import DRAINING, HELD, Verdict, ends_at, filter_counts, start_of
 from hostler.core.state import Device, Job, Node, State
 from hostler.core.trust import decide as trust
 from hostler.model.fleet import Link, Process
@@ -80,7 +80,10 @@ def verdict_of(state: State, index: Index, job: Job, device: Device) -> Verdict:
         return _refused(device, refusal)
     if partners(state, index, job, device) is None:
         return Verdict(gate=Gate.GPUS, says="would take it, but too few of its peers are free")
-    return Verdict(gate=None, says="would take it" + (f" (runs {busy(device)})" if device.chunks else ""))
+    runs = f" (runs {busy(device)})" if device.chunks else ""
+    return Verdict(
+        gate=None, says=f"free{runs}; the controller is draining" if index.draining else f"would take it{runs}"
+    )
 
 
 def _holds(job: Job, device: Device) -> bool:
@@ -121,6 +124,8 @@ def _why_waiting(index: Index, job: Job, verdicts: Mapping[str, Verdict], start:
     fitting = [verdict for verdict in verdicts.values() if not verdict.never]
     if not fitting:
         return f"it fits on no device of the fleet ({_counted(verdicts.values())})"
+    if index.draining:
+        return f"{DRAINING}; the next `hostler up` starts it"
     ahead = 0 if start is None else start.ahead
     jobs = f"{ahead} {'job is' if ahead == 1 else 'jobs are'} ahead of it in the queue"
     if all(verdict.gate in HELD for verdict in fitting):

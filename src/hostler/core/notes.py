@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from hostler.core import cordons, environments, foreign_use, gates
 from hostler.core.index import Index
+from hostler.core.starting import DRAINING
 from hostler.core.state import Job, State
 from hostler.core.stuck import never_on
 from hostler.core.trust import decide as trust
@@ -22,6 +23,7 @@ NOTES_MOST = 20
 WAYS_MOST = 200
 """Different needs of one submission that are looked at: each may be asked of every device."""
 REASONS = 3
+WAITS_FOR_UP = True, f"{DRAINING}; it starts after the next `hostler up`"
 KINDS = {"gpu": ("a GPU", "CPU slot"), "cpu": ("a CPU slot", "GPU")}
 
 
@@ -34,7 +36,8 @@ def notes_of(state: State, index: Index, jobs: Iterable[Job]) -> Sequence[Submit
             continue
         way = job.spec.work, job.spec.resources, gates.runs_in_place(job), environments.key_of(job.spec.payload)
         if way not in known and len(known) < WAYS_MOST:
-            known[way] = _fault(state, index, job)
+            fault = _fault(state, index, job)
+            known[way] = WAITS_FOR_UP if index.draining and (fault is None or fault[0]) else fault
         fault = known.get(way)
         if fault is not None:
             found.setdefault(fault, []).append(job.id)

@@ -38,7 +38,7 @@ def waits_for(state: State, index: Index, job: Job, looks: int) -> str | None:
     if not able:
         return f"fits on no device: {_commonest(index, refusals)}"
     if index.draining:
-        return "a new controller: this one is ending"
+        return "the next `hostler up`: the controller is draining"
     fitting = sum(map(len, able))
     names = islice(chain.from_iterable(able), 0, None, -(-fitting // looks))
     return _told([verdict_of(state, index, job, state.devices[name]) for name in names], fitting)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hostler.cli.entries import entry_line
+from hostler.cli.fleet import draining_text
 from hostler.cli.show import Column, age, clean, clock, duration, live_table, percent, plural, quantity, shortened
 from hostler.cli.watching.follow import Sight
 from hostler.cli.watching.layout import NARROWEST, Line, Section, arranged
@@ -20,7 +21,7 @@ UNKNOWN = "–"
 HOUR_S = 3600.0
 INDENT = 9
 CLOCK = 10
-HEAD_MOST = 7
+HEAD_MOST = 8
 """Lines of the head, where the controller is lost."""
 FOLDED = 3
 STALE_S = 20.0
@@ -172,6 +173,8 @@ def _head(sight: Sight[Fleet], now: float, width: int) -> Iterator[Line]:
     yield from told_head(sight, now, width)
     if status["leader"] is not None:
         yield Line(shortened(f"stands by and changes nothing; {clean(status['leader'])} leads", width), ODD)
+    if status["draining"] is not None:
+        yield Line(shortened(draining_text(status), width), ODD)
     waiting, held = jobs.get("pending", 0), sum(jobs.get(state, 0) for state in HELD)
     over = [f"{jobs[state]} {state}" for state in FINAL if jobs.get(state)]
     yield Line(f"jobs     {', '.join([f'{waiting} waiting', f'{held} running', *over])}")
