@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from hostler.core import cordons, foreign_use, gates, leases, pools
+from hostler.core import away, cordons, foreign_use, gates, leases, pools
 from hostler.core.care import effects as care
 from hostler.core.changes import changes_of
 from hostler.core.gangs import partners
@@ -102,7 +102,7 @@ def _summary(state: State, index: Index, job: Job, verdicts: Mapping[str, Verdic
         place = f"{job.id} is {job.state} on {', '.join(job.attempt.devices)} as {job.attempt.id}"
         told = None if job.state is JobState.RUNNING else pools.says(state, index, job)
         return place + (f"; {told}" if told else "") + _away(state, index, job)
-    return f"{job.id} waits: {_why_waiting(index, job, verdicts, start)}{_expected(index, start)}"
+    return f"{job.id} waits: {_why_waiting(state, index, job, verdicts, start)}{_expected(index, start)}"
 
 
 def _away(state: State, index: Index, job: Job) -> str:
@@ -114,16 +114,18 @@ def _away(state: State, index: Index, job: Job) -> str:
     return f"; {leases.away(state, node, job, index.now, then)}"
 
 
-def _why_waiting(index: Index, job: Job, verdicts: Mapping[str, Verdict], start: StartView | None) -> str:
+def _why_waiting(state: State, index: Index, job: Job, verdicts: Mapping[str, Verdict], start: StartView | None) -> str:
     if job.id in index.blocked:
         return f"it comes after {', '.join(sorted(index.blocked[job.id]))}, not done yet"
     if job.not_before > index.now:
         return f"it rests for {job.not_before - index.now:.0f} s more after a failure"
+    unconnected = away.words(away.unconnected(state, job.spec.resources))
     if not verdicts:
-        return "the fleet has no devices yet"
+        return unconnected or "the fleet has no devices yet"
     fitting = [verdict for verdict in verdicts.values() if not verdict.never]
     if not fitting:
-        return f"it fits on no device of the fleet ({_counted(verdicts.values())})"
+        none = f"it fits on no device of the fleet ({_counted(verdicts.values())})"
+        return away.all_unconnected(state, job.spec.resources) or none + (f"; {unconnected}" if unconnected else "")
     if index.draining:
         return f"{DRAINING}; the next `hostler up` starts it"
     ahead = 0 if start is None else start.ahead

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hostler.core import cordons, environments, foreign_use, gates
+from hostler.core import away, cordons, environments, foreign_use, gates
 from hostler.core.index import Index
 from hostler.core.starting import DRAINING
 from hostler.core.state import Job, State
@@ -84,9 +84,12 @@ def expect_none(state: State, index: Index, fresh: Iterable[JobSubmitted]) -> No
 
 def _fault(state: State, index: Index, job: Job) -> tuple[bool, str] | None:
     """Whether the job fits on a device, and why none can take it now; `None` where one can, if it is not taken."""
+    unconnected = away.all_unconnected(state, job.spec.resources)
+    if unconnected is not None:
+        return True, unconnected
     members = {cls: names for cls, names in index.members.items() if names}
     if not members:
-        return False, "the fleet has no devices yet"
+        return False, away.words(away.unconnected(state, job.spec.resources)) or "the fleet has no devices yet"
     unknown = [name for name in job.spec.resources.nodes if name not in state.nodes]
     if unknown:
         has = ", ".join(sorted(state.nodes)[: REASONS * 3])
@@ -94,7 +97,8 @@ def _fault(state: State, index: Index, job: Job) -> tuple[bool, str] | None:
     refused = {cls: never_on(state, index, job.spec.resources, job.spec.work, cls) for cls in members}
     if all(refused.values()):
         said = [(each, len(members[cls])) for cls, each in refused.items() if each is not None]
-        return False, _no_such_kind(state, job, said) or _listed(said)
+        others = away.words(away.unconnected(state, job.spec.resources))
+        return False, (_no_such_kind(state, job, said) or _listed(said)) + (f"; {others}" if others else "")
     held: list[tuple[Refusal, int]] = []
     for name in (name for cls, names in members.items() if refused[cls] is None for name in names):
         refusal = _hold(state, index, job, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain, islice
 
+from hostler.core import away
 from hostler.core.explain import verdict_of
 from hostler.core.index import Index
 from hostler.core.starting import HELD, Verdict
@@ -30,6 +31,9 @@ def waits_for(state: State, index: Index, job: Job, looks: int) -> str | None:
     """
     if job.id in state.sweeps and state.sweeps[job.id].leases:
         return None
+    unconnected = away.all_unconnected(state, job.spec.resources)
+    if unconnected is not None:
+        return unconnected
     classes = sorted(cls for cls, names in index.members.items() if names)
     if not classes:
         return "the fleet has no devices yet"
