@@ -132,7 +132,10 @@ def _screen(lines: Sequence[str]) -> Sequence[str]:
 def _expect_none(state_dir: Path) -> None:
     """Raise `UsageError` where a controller runs there already."""
     if _is_held(state_dir):
-        raise UsageError(f"a controller runs for {state_dir} already; `hostler down` ends it")
+        raise UsageError(
+            f"a controller runs for {state_dir} already; `hostler down` lets it end once nothing runs, "
+            "`hostler down --now` at once"
+        )
 
 
 def _is_held(state_dir: Path) -> bool:

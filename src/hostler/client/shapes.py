@@ -1805,6 +1805,7 @@ class Status(TypedDict):
     foreign_use: dict[str, ForeignUseView]
     alerts: int
     leader: str | None
+    draining: list[str] | None
 
 
 class StockRow(TypedDict):
