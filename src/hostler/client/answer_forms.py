@@ -1121,6 +1121,7 @@ OBJECTS: Mapping[str, Any] = {
         "foreign_use": {"": "ForeignUseView"},
         "alerts": "int",
         "leader": ("str", "null"),
+        "draining": (["str"], "null"),
     },
     "StockRow": {
         "kind": "str",
