@@ -287,7 +287,9 @@ class TestWrites:
     def test_tokens_and_the_audit(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(calls, "PAGE", 2)
         made = [client.create_token(name, "operate", 60.0) for name in "abc"]
-        assert client.tokens() == [each["about"] for each in made]
+        changing = {"left_s": None}
+        assert [{**each, **changing} for each in client.tokens()] == [{**each["about"], **changing} for each in made]
+        assert all(0 < each["left_s"] <= 60.0 for each in client.tokens())
         assert [each["name"] for each in client.revoke_token("b")] == ["a", "c"]
         assert [each["what"] for each in client.audit()] == ["revoke_token b", *["create_token"] * 3]
 
