@@ -30,6 +30,8 @@ LOOK_S = 1.0
 EXITED = r"\S+ failed: exit \d+, attempt \d+ of \d+(?=: )"
 COLOUR, PLAIN = "\x1b[33m", "\x1b[0m"
 MARK = "err| "
+ESCAPE_BEGUN = r"(?:\x1b(?:\[[0-9;]{0,32})?)?\Z"
+"""The end of a text, and the beginning of a colour there whose rest has not come."""
 
 AWAY = (LinkError, StandsBy, StoreError)
 """What a controller or a node that may come back is told by."""
@@ -186,9 +188,11 @@ class _Sink:
             self._print(line + "\n")
 
     def flush(self) -> None:
-        if self.rest:
-            self._print(self.rest)
-            self.rest = ""
+        """Print the beginning of a line, as of a progress bar; but no part of an escape sequence."""
+        whole = re.sub(ESCAPE_BEGUN, "", self.rest)
+        if whole:
+            self._print(whole)
+            self.rest = self.rest[len(whole) :]
 
     def break_line(self) -> None:
         if self.is_open:
@@ -200,7 +204,9 @@ class _Sink:
         if self.is_terminal:
             self.rest += self.decoder.decode(b"", True)
             self.decoder.reset()
-            self.flush()
+            if self.rest:
+                self._print(self.rest)
+                self.rest = ""
             self.break_line()
 
     def _print(self, text: str) -> None:
@@ -208,7 +214,10 @@ class _Sink:
         if self.marked:
             before, behind = self.marks
             line = shown.rstrip("\n")
-            shown = ("" if self.is_open and not behind else before) + line + behind + shown[len(line) :]
+            ended = shown[len(line) :]
+            if not behind:  # a bar that is drawn again from the first column would cover the mark
+                line = re.sub(r"\r(?=[^\r])", lambda _: "\r" + before, line)
+            shown = ("" if self.is_open and not behind else before) + line + behind + ended
         self.target.write(shown)
         self.target.flush()
         self.is_open = not text.endswith("\n")

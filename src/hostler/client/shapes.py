@@ -1806,6 +1806,7 @@ class Status(TypedDict):
     alerts: int
     leader: str | None
     unwritten: str | None
+    draining: list[str] | None
 
 
 class StockRow(TypedDict):
@@ -2011,6 +2012,7 @@ class TokenView(TypedDict):
     scope: Scope
     created_at: float
     expires_at: float | None
+    left_s: float | None
     expired: bool
 
 

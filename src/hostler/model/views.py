@@ -213,6 +213,7 @@ class BanView:
     """`None`: until what `why` says is over, or its sweep is tried again."""
 
 
+DRAINING_MOST = 10
 FOREIGN_MOST = 5
 """Devices in use by others whose users a status names."""
 
@@ -465,6 +466,8 @@ class Status:
     """Who leads, where this controller only stands by; `None`: this one leads."""
     unwritten: str | None = None
     """Why the journal lacks what came after entry `seq`; all of this is as of that entry. `None`: it lacks nothing."""
+    draining: tuple[str, ...] | None = None
+    """Of a controller that drains: jobs that still run, at most `DRAINING_MOST`; `None`: it starts jobs."""
 
 
 @record
