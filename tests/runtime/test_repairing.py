@@ -11,7 +11,7 @@ import pytest
 from hostler.core import Core
 from hostler.core.views import job_view
 from hostler.model import inputs
-from hostler.model.errors import CorruptState, DamagedEntry
+from hostler.model.errors import CorruptState, DamagedEntry, StoreBusy, StoreError
 from hostler.model.inputs import Input
 from hostler.model.work import JobState
 from hostler.runtime.backing import create
@@ -211,3 +211,22 @@ def test_readers_of_one_job_and_of_requests_notice_a_changed_digit(kept: Kept) -
     kept.sql(DAMAGE["a digit of what it says"], seq)
     with kept.opened() as journal, pytest.raises(DamagedEntry, match=f"entry {seq} "):
         journal.story("j1")
+
+
+def test_file_that_sqlite_cannot_read_is_not_repaired_and_no_copy_is_left(kept: Kept) -> None:
+    file = kept.directory.path / FILE
+    file.write_bytes(b"x" * 100 + file.read_bytes()[100:])
+    with pytest.raises(StoreError, match=r"the file is damaged .* Restore it from a copy"):
+        kept.repaired()
+    assert not list(kept.directory.path.glob("before-repair-*"))
+
+
+def test_journal_of_a_running_controller_is_not_repaired(kept: Kept) -> None:
+    running = StateDir(kept.directory.path)
+    running.take()
+    try:
+        with pytest.raises(StoreBusy):
+            kept.repaired()
+    finally:
+        running.release()
+    assert not list(kept.directory.path.glob("before-repair-*"))

@@ -148,7 +148,7 @@ NUL = "contains a NUL character (U+0000), which no text here may have; leave it 
         (JOBS, [{**FULL, "key": "a\0b"}]),
         (JOBS, [{**FULL, "payload": {**FULL["payload"], "argv": ["true", "\0"]}}]),
         (JOBS, [{**FULL, "payload": {**FULL["payload"], "env": {"A": "\0"}}}]),
-        (JOBS, [{**SHORT, "labels": ["gpu=a\0"]}]),
+        (JOBS, [{**SHORT, "after": ["a\0"]}]),
         (GROUPS, {"group": {"name": "a\0b"}, "jobs": [SHORT]}),
         (f"{JOBS}/j1/cancel", {"reason": "a\0b"}),
         ("/api/v1/nodes/n/cordon", {"why": "a\0b"}),

@@ -11,14 +11,14 @@ from hostler import __version__
 from hostler.core import Core
 from hostler.core.snapshot import load_state
 from hostler.core.views import job_view
-from hostler.model.errors import CorruptState, NotFound, StoreFull
+from hostler.model.errors import CorruptState, NotFound, StoreFull, StoreLost
 from hostler.model.record import record
 from hostler.runtime.mending import fold_what_fits, record_of
 from hostler.runtime.moving import SIDES
 from hostler.runtime.snapshots import snapshot_of
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.term import claim
-from hostler.store import Journal, Place, archive, named, open_journal
+from hostler.store import Journal, archive, named, open_journal
 from hostler.store.checking import Fault
 from hostler.store.copying import copy_out
 from hostler.store.dialect import FILE
@@ -56,36 +56,41 @@ def repair(directory: StateDir, now: float) -> Repaired:
     directory.take()
     try:
         copy = _copied(directory, now)
-        journal = open_journal(directory.place)
         try:
-            journal.begin_epoch(now, claim(directory))  # whoever leads a shared one is fenced
-            return _repair(directory.place, journal, copy)
-        finally:
-            journal.close()
+            return _repair(directory, copy, now)
+        except StoreLost:
+            raise  # it may be repaired, although nobody said so
+        except BaseException:
+            _remove(copy)
+            raise
     finally:
         directory.release()
 
 
-def _repair(place: Place, journal: Journal, copy: Path) -> Repaired:
-    faults = list(journal.faults())
-    base, core = _newest(journal, faults)
-    made = fold_what_fits(core, journal.survey(after=base))
-    state = made.core.state
-    lost = [*((fault, record_of(fault, state.at)) for fault in faults if fault.seq <= base), *made.lost]
-    if not lost:
-        _remove(copy)
-        return Repaired(store=named(place), copy=None, newest=state.seq, base=base, lost=(), jobs_gone=())
-    known = _jobs(journal)
-    journal.mend(lost, snapshot_of(made.core), [job_view(state, job) for job in state.jobs.values()])
-    _expect_whole(journal)
-    return Repaired(
-        store=named(place),
-        copy=copy,
-        newest=state.seq,
-        base=base,
-        lost=tuple(fault for fault, _ in lost),
-        jobs_gone=tuple(sorted(known - _jobs(journal))),
-    )
+def _repair(directory: StateDir, copy: Path, now: float) -> Repaired:
+    journal = open_journal(directory.place)
+    try:
+        journal.begin_epoch(now, claim(directory))  # whoever leads a shared one is fenced
+        faults = list(journal.faults())
+        base, core = _newest(journal, faults)
+        made = fold_what_fits(core, journal.survey(after=base))
+        state = made.core.state
+        lost = [*((fault, record_of(fault, state.at)) for fault in faults if fault.seq <= base), *made.lost]
+        known = _jobs(journal)
+        if lost:
+            journal.mend(lost, snapshot_of(made.core), [job_view(state, job) for job in state.jobs.values()])
+        else:
+            _remove(copy)
+        return Repaired(
+            store=named(directory.place),
+            copy=copy if lost else None,
+            newest=state.seq,
+            base=base,
+            lost=tuple(fault for fault, _ in lost),
+            jobs_gone=tuple(sorted(known - _jobs(journal))),
+        )
+    finally:
+        journal.close()
 
 
 def _newest(journal: Journal, faults: list[Fault]) -> tuple[int, Core]:
@@ -107,12 +112,6 @@ def _newest(journal: Journal, faults: list[Fault]) -> tuple[int, Core]:
 def _jobs(journal: Journal) -> set[str]:
     with journal.catalogue() as connection:
         return set(connection.exec_driver_sql("select id from jobs").scalars())
-
-
-def _expect_whole(journal: Journal) -> None:
-    fault = next(journal.faults(), None)
-    if fault is not None:
-        raise CorruptState(f"entry {fault.seq} is damaged again: {fault.what}; the disk may be failing")
 
 
 def _copied(directory: StateDir, now: float) -> Path:
