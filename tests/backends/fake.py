@@ -152,7 +152,7 @@ class FakeNode:
         self.reachable = False
         self._news.set()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """The link can be had again."""
         self.reachable = True
 
