@@ -1805,6 +1805,7 @@ class Status(TypedDict):
     foreign_use: dict[str, ForeignUseView]
     alerts: int
     leader: str | None
+    nodes_away: dict[str, str]
     draining: list[str] | None
 
 

@@ -213,6 +213,7 @@ class BanView:
     """`None`: until what `why` says is over, or its sweep is tried again."""
 
 
+AWAY_MOST = 5
 DRAINING_MOST = 10
 FOREIGN_MOST = 5
 """Devices in use by others whose users a status names."""
@@ -464,6 +465,8 @@ class Status:
     """Alerts that fire and are not silenced."""
     leader: str | None = None
     """Who leads, where this controller only stands by; `None`: this one leads."""
+    nodes_away: Mapping[str, str] = field(default_factory=dict)
+    """Why nodes are out of reach, of at most `AWAY_MOST`, by name."""
     draining: tuple[str, ...] | None = None
     """Of a controller that drains: jobs that still run, at most `DRAINING_MOST`; `None`: it starts jobs."""
 
