@@ -13,7 +13,7 @@ from hostler.core.care import views as care
 from hostler.core.held import holds
 from hostler.core.index import Index
 from hostler.core.naming import find_job as find_job
-from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, sweep_payload
+from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, duration_of, sweep_payload
 from hostler.core.trust import views as trust
 from hostler.core.waits import looks_each, waits_for
 from hostler.model.errors import NotFound, UsageError
@@ -115,6 +115,7 @@ def job_view(state: State, job: Job) -> JobView:
         submitted_at=job.submitted_at,
         started_at=job.started_at,
         ended_at=job.ended_at,
+        duration_s=duration_of(job),
         attempts=job.attempts,
         attempt=job.attempt.id if job.attempt else None,
         device=job.attempt.device if job.attempt else job.last_device,

@@ -30,6 +30,8 @@ class JobView:
     submitted_at: float
     started_at: float | None
     ended_at: float | None
+    duration_s: float | None
+    """How long its last attempt ran, by the clock of its node where that reported it; `None`: it has not ended."""
     attempts: int
     attempt: str | None
     device: str | None
