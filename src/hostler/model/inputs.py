@@ -558,6 +558,14 @@ class Knowing:
 
 
 @record
+class Reported:
+    """An input that a node reports. Of work that the node does not have it is refused."""
+
+    node: str
+    given: Input
+
+
+@record
 class EndHour:
     """An hour is over, and the controller lives: what devices had in it is to be written, if it was not yet."""
 
@@ -620,6 +628,7 @@ Input = (
     | RevokeToken
     | Asked
     | Knowing
+    | Reported
     | CopiesTold
     | GivePlaceUp
     | ReadCopies
