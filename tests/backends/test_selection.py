@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from hostler.backends.agented import DEVICES_MAX
+from hostler.model.reported import DEVICES_MOST as DEVICES_MAX
 from hostler.backends.base import Store
 from hostler.backends.local import LocalNode
 from hostler.backends.selection import Selection, selected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -23,6 +24,7 @@ from hostler.backends.base import (
     RunsChunks,
     SuppliesFiles,
 )
+from hostler.backends.bounds import NodeFault
 from hostler.model.commands import (
     AttemptOrder,
     Clear,
@@ -53,6 +55,9 @@ from hostler.runtime.pump import Pump
 SETTLE_S = 5.0
 """How long what is under way on a node is waited for when the controller leaves."""
 PERMIT_S = 0.1
+FAULT_REST_S = (0.5, 5.0, 15.0, 30.0, 60.0)
+"""Rests after a node broke a limit or could not be understood, beside the usual ones."""
+FAULTS_FORGOTTEN_S = 600.0
 REST_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -82,6 +87,8 @@ class Link:
         self._receipt = 0
         self._wake = asyncio.Event()
         self._released = False
+        self._faults = 0
+        self._faulty_at = -math.inf
         self._errands = Errands(backend, clock, self._post, self._note, logs, gather, self._permitted)
         self._log = structlog.get_logger().bind(node=name)
 
@@ -119,6 +126,10 @@ class Link:
                 async for report in self.backend.observe(epoch):
                     failures = 0
                     self._take(report)
+            except NodeFault as error:
+                self._note(f"its link was closed: {error}")
+                self._lost(str(error))
+                await self._clock.sleep(self._fault_rest_s())
             except LinkError as error:
                 self._lost(str(error))
             except Exception as error:  # noqa: BLE001 - recorded; a node that talks nonsense must not end the controller
@@ -128,6 +139,13 @@ class Link:
             failures += 1
             # Jitter, so that a hundred nodes behind one router do not come back in one instant.
             await self._clock.sleep(rest * random.uniform(0.5, 1.0))  # noqa: S311
+
+    def _fault_rest_s(self) -> float:
+        """How long a node is left alone that broke a limit or cannot be understood: longer each time."""
+        now = self._clock.now()
+        self._faults = 0 if now > self._faulty_at + FAULTS_FORGOTTEN_S else self._faults + 1
+        self._faulty_at = now
+        return FAULT_REST_S[min(self._faults, len(FAULT_REST_S) - 1)]
 
     def _take(self, report: Report) -> None:
         receipt = report.receipt
