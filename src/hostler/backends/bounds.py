@@ -13,6 +13,8 @@ SLICE = 200
 """Facts that are taken in one step: other work of the controller goes on between two."""
 BYTES_PER_FACT = 4096
 """A line counts as one fact for so many bytes, beside the facts in it."""
+FACTS_PER_LINE, FACTS_PER_MESSAGE = 5, 20
+"""A line of facts counts as so many at least, any other message as so many: each is a step of the core."""
 BEHIND_S = 60.0
 """A node that reports faster than it may for so long, without a pause, loses its link."""
 FILES_LINE = 8 << 20
@@ -95,14 +97,16 @@ class Pace:
         self._at = now
         self._behind_since: float | None = None
 
-    def wait_s(self, facts: int, size: int, now: float) -> float:
-        """How long to wait after a line of so many facts and bytes. Raises `LimitBroken`."""
+    def wait_s(self, facts: int | None, size: int, now: float) -> float:
+        """How long to wait after a line of so many facts and bytes; `None`: it is no line of facts, but of telemetry
+        for example. Raises `LimitBroken`."""
         bounds = self._bounds
-        if facts > bounds.facts_burst:
+        if facts is not None and facts > bounds.facts_burst:
             raise LimitBroken(f"a line has {facts} facts, {bounds.facts_burst} are allowed (`limits.facts_burst`)")
         self._left = min(self._left + (now - self._at) * bounds.facts_per_s, float(bounds.facts_burst))
         self._at = now
-        self._left -= max(facts, 1) + size // BYTES_PER_FACT
+        cost = FACTS_PER_MESSAGE if facts is None else max(facts, FACTS_PER_LINE)
+        self._left -= cost + size // BYTES_PER_FACT
         if self._left >= 0:
             self._behind_since = None
             return 0.0

@@ -111,8 +111,8 @@ class Channel:
                     asked.set_result(message)
                     continue
                 facts = message.get("facts")
-                count = len(facts) if isinstance(facts, list) else 1
-                expect_carrier(message.get("type"), count, len(line), self._bounds)
+                count = len(facts) if isinstance(facts, list) else None
+                expect_carrier(message.get("type"), count or 1, len(line), self._bounds)
                 # Lines that have come already are read without a pause otherwise, and nothing else is done meanwhile.
                 await asyncio.sleep(pace.wait_s(count, len(line), clock.time()))
                 yield message

@@ -18,6 +18,7 @@ from typing import Literal
 
 from hostler.agent import logs, order
 from hostler.backends.base import ReadsLogs
+from hostler.backends.bounds import NodeFault
 from hostler.backends.carrier import SPARE_BYTES
 from hostler.backends.output import read_output, unmerged
 from hostler.model.errors import NotFound
@@ -62,8 +63,11 @@ class KeptLogs:
         draft = self._root / f".{attempt}.new"
         shutil.rmtree(draft, ignore_errors=True)
         try:
-            fault = await _copy(backend, attempt, draft, self._log_bytes)
-            await _copy_setup(backend, attempt, draft)
+            try:
+                fault = await _copy(backend, attempt, draft, self._log_bytes)
+                await _copy_setup(backend, attempt, draft)
+            except NodeFault as error:  # to ask for the same again would bring the same
+                fault = str(error)
             if draft.exists():
                 draft.rename(self._root / attempt)
         except OSError:
