@@ -123,3 +123,35 @@ async def test_ends_that_a_backend_returns_carry_the_node_too(tmp_path: Path) ->
     given = await observed(Refusing(), tmp_path, Clock(), LAUNCH)
     assert [each for each in given if isinstance(each, Reported) and isinstance(each.given, Ended)]
     assert all(isinstance(each, Reported) for each in given)
+
+
+class Slow(Inbox):
+    """A pump whose journal writes nothing until it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[Callable[[Sequence[Any]], None]] = []
+
+    def post(self, *inputs: Input, done: Callable[[Sequence[Any]], None] | None = None) -> None:
+        self.given += inputs
+        if done is not None:
+            self.waiting.append(done)
+
+
+async def test_facts_are_acknowledged_after_they_are_durable_and_not_before(tmp_path: Path) -> None:
+    inbox, node = Slow(), FakeNode()
+    link = Link("fake", node, cast(Pump, inbox), Clock(), KeptLogs(tmp_path / "logs"), gather)
+    task = asyncio.create_task(link.run(1))
+    link.give([LAUNCH])
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert inbox.waiting, "facts have come"
+    assert node.acknowledged == 0
+    for done in inbox.waiting:
+        done(())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert node.acknowledged > 0
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
