@@ -279,7 +279,7 @@ class Fleet(Section):
     journal: Journal = Journal()
     """The controller's memory."""
     limits: Limits = Limits()
-    """What one attempt may take and leave behind."""
+    """What one attempt may take and leave behind, and what the controller takes of one node."""
 
     @field_validator("config_quotas", "provider_preferences")
     @classmethod
