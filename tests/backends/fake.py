@@ -152,7 +152,7 @@ class FakeNode:
         self.reachable = False
         self._news.set()
 
-    def repair(self) -> None:
+    def mend(self) -> None:
         """The link can be had again."""
         self.reachable = True
 

@@ -40,7 +40,8 @@ class FakeController(Client):
         self.jobs_by_id[job] = {
             "id": job, "name": f"train-{job}", "key": None, "work": "script", "state": state, "priority": 0,
             "submitted_at": 100.0, "started_at": 100.0 if state != "pending" else None,
-            "ended_at": 112.0 if ended else None, "attempts": 1, "attempt": None, "device": "rig-1/cuda0",
+            "ended_at": 112.0 if ended else None, "duration_s": 12.0 if ended else None,
+            "attempts": 1, "attempt": None, "device": "rig-1/cuda0",
             "why": "exit status 3: no data (exit: 1 of 1 allowed attempts used)" if state == "failed" else None,
             "failure": None, "cancelling": False, "done_share": None, "group": group,
         }  # fmt: skip
@@ -53,7 +54,7 @@ class FakeController(Client):
 
     def end(self, job: str, state: str = "done") -> None:
         """The end of a job."""
-        self.jobs_by_id[job] |= {"state": state, "ended_at": 112.0, "started_at": 100.0}
+        self.jobs_by_id[job] |= {"state": state, "ended_at": 112.0, "started_at": 100.0, "duration_s": 12.0}
 
     def named(self, names: Sequence[str]) -> Rows[Any]:
         if names:
@@ -86,7 +87,10 @@ class FakeController(Client):
 
     def group_results(self, name: str) -> Iterator[Any]:
         for job in self._of(name):
-            fields = ("name", "state", "attempts", "device", "submitted_at", "started_at", "ended_at", "why", "failure")
+            fields = (
+                *("name", "state", "attempts", "device", "submitted_at", "started_at", "ended_at", "duration_s"),
+                *("why", "failure"),
+            )
             shown = {field: job[field] for field in fields}
             yield {
                 "job": job["id"],

@@ -131,7 +131,7 @@ def test_wait_without_a_controller(hostler: Hostler, tmp_path: object, monkeypat
     ],
 )
 def test_outcome_of_a_failed_job_is_one_harmless_line(why: str | None, line: str) -> None:
-    job = {"id": "j9", "state": "failed", "why": why, "started_at": 1.0, "ended_at": 2.0}
+    job = {"id": "j9", "state": "failed", "why": why, "started_at": 1.0, "ended_at": 2.0, "duration_s": 1.0}
     assert outcome_line(job) == line
 
 

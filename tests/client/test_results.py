@@ -9,7 +9,14 @@ import pytest
 
 from hostler.client.results import fields_of, rows_of
 
-ROW: dict[str, Any] = {"job": "j1", "state": "done", "started_at": 1.0, "ended_at": 2.0, "result": {"loss": 0.5}}
+ROW: dict[str, Any] = {
+    "job": "j1",
+    "state": "done",
+    "started_at": 1.0,
+    "ended_at": 2.0,
+    "duration_s": 1.0,
+    "result": {"loss": 0.5},
+}
 
 
 @pytest.mark.parametrize("text", ["1e999", "-1e999", "nan", "NaN", "inf", "Infinity", "-Infinity"])

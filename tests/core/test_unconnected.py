@@ -6,10 +6,10 @@ import pytest
 
 from hostler.core.explain import explain_job
 from hostler.core.notes import notes_of
-from hostler.core.views import queue_rows
+from hostler.core.views import queue_rows, status_view
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, LinkDown, NodeFound
-from hostler.model.views import Explanation
+from hostler.model.views import AWAY_MOST, Explanation
 from hostler.model.work import JobSpec, Resources
 from tests.core.builders import Driver, fleet, script
 
@@ -96,3 +96,12 @@ def test_queue_names_the_node_that_is_not_connected() -> None:
     world.submit(script(resources=THERE))
     (row,) = queue_rows(world.state, world.core.index, 10)
     assert row.waits_for == f"rig-1 is not connected: {KEY}"
+
+
+def test_status_names_nodes_out_of_reach_with_their_reasons() -> None:
+    world = world_with()
+    away = status_view(world.state, world.core.index, "1", "fleet").nodes_away
+    assert away == {"rig-1": KEY}
+    for at in range(9):
+        world.tell(NodeFound(node=NodeSpec(name=f"x{at}", backend="ssh", devices=())))
+    assert len(status_view(world.state, world.core.index, "1", "fleet").nodes_away) == AWAY_MOST

@@ -84,7 +84,7 @@ def stalled(path: Path) -> Made:
         fleet.start()
         failed = soon(lambda: list(fleet.client.all_jobs(["failed"])), "a failure", fleet)
 
-        def repair() -> None:
+        def mend() -> None:
             fleet.kill()
             fleet.settle(nodes=[NODE], configs=[own(CONFIG)])
             fleet.start()
@@ -111,7 +111,7 @@ def full(path: Path) -> Made:
         until(lambda: fleet.client.nodes()[0]["pressures"], "the pressure", PATIENCE_S, fleet.log)
         job = fleet.script("sleep", "900")
 
-        def repair() -> None:
+        def mend() -> None:
             fleet.kill()
             fleet.settle(nodes=[NODE], scheduling={"targets": {"disk_free_gb": 0, "disk_roomy_gb": 0.001}})
             fleet.start()

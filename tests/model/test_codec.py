@@ -22,7 +22,8 @@ from tests.model.strategies import JSON, records
 EVENTS: tuple[Any, ...] = typing.get_args(typing.get_args(Event)[0])
 COMMANDS: tuple[Any, ...] = typing.get_args(commands.Command)
 # Wishes look alike without their names, and the envelopes around one are never written.
-INPUTS = [shape for shape in typing.get_args(inputs.Input) if shape not in (inputs.Asked, inputs.Knowing)]
+HOLDERS = (inputs.Asked, inputs.Knowing, inputs.Reported)
+INPUTS = [shape for shape in typing.get_args(inputs.Input) if shape not in HOLDERS]
 SCRIPT = {"name": "a", "payload": {"kind": "script", "schema": 1, "argv": ["true"]}}
 
 broad = settings(max_examples=4, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])

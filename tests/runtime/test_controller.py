@@ -222,7 +222,7 @@ async def test_a_cut_link_restarts_nothing_and_loses_nothing(directory: StateDir
         assert (detail.job.state, detail.attempt and detail.attempt.link) == (JobState.RUNNING, Link.DOWN)
         assert "out of reach" in controller.explain(name).devices["fake/cpu0"]
         node.finish(Ended(attempt="j1.1", started_at=1.0, ended_at=2.0, exit_code=0, result={"kept": True}))
-        node.repair()
+        node.mend()
         await controller.ended(until_idle=True)
         assert controller.job(name).result == {"kept": True}
     assert node.launched == ["j1.1"]
@@ -237,7 +237,7 @@ async def test_cancelling_while_the_link_is_down_takes_effect_when_it_is_up(dire
         await until(lambda: controller.nodes()[0].link is Link.DOWN)
         assert (await controller.tell(Cancel(job=name)))[0] is None
         assert controller.job(name).job.cancelling
-        node.repair()
+        node.mend()
         await until_state(controller, name, JobState.CANCELLED)
     assert node.stopped == ["j1.1"]
 

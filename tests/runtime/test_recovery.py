@@ -78,5 +78,5 @@ async def test_a_node_that_never_came_up_is_told_of(directory: StateDir, monkeyp
     async with running(directory, node) as controller:
         await until(lambda: "node fake: cannot be reached" in controller.troubles())
         assert controller.nodes()[0].link is Link.DOWN
-        node.repair()
+        node.mend()
         await until(lambda: not controller.troubles())

@@ -351,13 +351,13 @@ async def test_a_leader_that_cannot_renew_carries_no_commands(
         ahead = [1000.0]
         monkeypatch.setattr(link, "monotonic", lambda: monotonic() + ahead[0])
         await until(lambda: not node.reachable)
-        node.repair()
+        node.mend()
         (name,) = await submit(controller, script("b"))
         epochs = len(node.epochs)
         await asyncio.sleep(0.5)
         assert (node.launched, len(node.epochs)) == ([f"{first}.1"], epochs), "no link, no command"
         ahead[0] = 0.0
-        node.repair()
+        node.mend()
         await until_state(controller, name, JobState.DONE)
 
 

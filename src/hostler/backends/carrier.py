@@ -49,7 +49,10 @@ class Carrier:
     `folder` is always the agent's on the node.
     """
 
-    def __init__(self, dial: Dial, dial_for_much: DialForMuch, packer: Packer, store: Store) -> None:
+    def __init__(
+        self, dial: Dial, dial_for_much: DialForMuch, packer: Packer, store: Store, outputs: int = OUTPUTS_MAX
+    ) -> None:
+        self._outputs = outputs
         self._dial = dial
         self._guests = Guests(dial_for_much)
         self._packer = packer
@@ -229,8 +232,8 @@ class Carrier:
             raise FilesError(
                 f"it left no file that `outputs: {', '.join(patterns)}` means; links are not taken for files"
             )
-        if len(found) > OUTPUTS_MAX:
-            raise FilesError(f"it left {len(found)} files, of which {OUTPUTS_MAX} can be fetched; pack them into one")
+        if len(found) > self._outputs:
+            raise FilesError(f"it left {len(found)} files, of which {self._outputs} can be fetched; pack them into one")
         files = await self._fetch_found(attempt, folder, found, incoming)
         expect_no_links(links, links_count, tuple(files))
         return files

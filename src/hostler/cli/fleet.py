@@ -138,6 +138,11 @@ def _status_lines(view: View) -> Iterator[str]:
         yield from paragraph(draining_text(view), rest="         ")
     yield f"jobs     {counts}"
     yield f"nodes    {view['nodes_up']} of {view['nodes']} reachable"
+    for name, why in view["nodes_away"].items():
+        yield from paragraph(f"{clean(name)}: {why}", "         ", "           ")
+    more = view["nodes"] - view["nodes_up"] - len(view["nodes_away"])
+    if more > 0:
+        yield f"         and {more} more: `hostler node list`"
     yield f"devices  {view['devices_busy']} of {view['devices']} busy"
     if view["refused"] or view["troubles"]:
         yield f"trouble  {view['refused']} results refused, {view['troubles']} faults recorded (`hostler events`)"

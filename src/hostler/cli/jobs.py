@@ -109,8 +109,8 @@ def jobs(
 ) -> None:
     """List jobs, oldest first.
 
-    DURATION is the time since the start of a running job, and from start to end of one that has ended. A terminal of
-    100 or more columns shows priority and age, too; --json has every field.
+    DURATION is the time since the start of a running job, and how long the last attempt of an ended one ran. A
+    terminal of 100 or more columns shows priority and age, too; --json has every field.
 
     Example:
       hostler jobs --state failed --state cancelled
@@ -285,11 +285,11 @@ def _newest(asked: Client, states: Sequence[str], limit: int | None, only: Only)
 
 
 def _duration(job: View, now: float) -> str:
-    """The time since the start of a running job, or from start to end of one that has ended."""
-    if job["started_at"] is None:
+    """The time since the start of a running job, or how long the last attempt of an ended one ran."""
+    if job["duration_s"] is not None:
+        return duration(job["duration_s"])
+    if job["started_at"] is None or is_over(job):
         return "-"
-    if is_over(job):
-        return "-" if job["ended_at"] is None else duration(max(job["ended_at"] - job["started_at"], 0.0))
     return duration(max(now - job["started_at"], 0.0)) if job["state"] in (State.RUNNING, State.COLLECTING) else "-"
 
 
@@ -320,6 +320,7 @@ def _facts(detail: View, now: float) -> Mapping[str, object]:
         "submitted": f"{age(job['submitted_at'], now)} ago",
         "started": "-" if job["started_at"] is None else f"{age(job['started_at'], now)} ago",
         "ended": "-" if job["ended_at"] is None else f"{age(job['ended_at'], now)} ago",
+        "duration": _duration(job, now),
         "priority": job["priority"],
         "after": ", ".join(detail["after"]) or "-",
         "attempts": f"{job['attempts']}, failures {compact(detail['failures'])}",

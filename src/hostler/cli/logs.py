@@ -27,6 +27,9 @@ POLL_S = 0.3
 """The rest between two questions for output that grows."""
 LOOK_S = 1.0
 """How often a job is looked at whose output does not grow."""
+SAID = "hostler: "
+"""What begins a line of the agent in the stream `setup`; with `$ ` behind it, it is a command."""
+COMMAND_SAID = SAID + "$ "
 EXITED = r"\S+ failed: exit \d+, attempt \d+ of \d+(?=: )"
 COLOUR, PLAIN = "\x1b[33m", "\x1b[0m"
 MARK = "err| "
@@ -125,6 +128,7 @@ class Cursor:
         self.out = 0
         self.err = 0
         self.is_away = False
+        self.is_build_told = False
 
 
 class Printer:
@@ -288,10 +292,23 @@ class _Following:
             if time.monotonic() - looked_at >= LOOK_S:
                 job, looked_at = self._look(), time.monotonic()
                 is_current = job is None or job["attempt"] == attempt.id
+                self._tell_build(attempt, cursor)
             time.sleep(POLL_S)
         self._printer.end()
         self._told[attempt.id] = False
         self._show_setup(attempt)
+
+    def _tell_build(self, attempt: Attempt, cursor: Cursor) -> None:
+        """Say once that an attempt without output waits for its Python environment."""
+        if cursor.is_build_told or cursor.out or cursor.err:
+            return
+        try:
+            building = _build_under_way(_setup_of(self._asked, attempt))
+        except AWAY:
+            return  # the job is asked for in turn, and that says it
+        if building is not None:
+            cursor.is_build_told = True
+            self._printer.say(f"{building}; `hostler logs --stream setup {self._job}` shows what that prints")
 
     def _show_setup(self, attempt: Attempt) -> None:
         """Print the build of the environment of an attempt that came no further."""
@@ -390,6 +407,10 @@ def _print_all(asked: Client, printer: Printer, attempt: Attempt) -> int:
     printer.flush()
     printer.end()
     print_failed_setup(asked, printer, attempt)
+    if attempt.ended is None and not status and not cursor.out and not cursor.err and printer.only is None:
+        building = _build_under_way(_setup_of(asked, attempt))
+        if building is not None:
+            printer.say(building)
     return status
 
 
@@ -415,6 +436,13 @@ def print_failed_setup(asked: Client, printer: Printer, attempt: Attempt) -> Non
     printer.write("err", _setup_of(asked, attempt))
     printer.flush()
     printer.end()
+
+
+def _build_under_way(printed: bytes) -> str | None:
+    """What the agent said last of a Python environment, while that is built or another build is waited for."""
+    said = [line for line in printed.decode(errors="replace").splitlines() if line.startswith(SAID)]
+    steps = [line.removeprefix(SAID) for line in said if not line.startswith(COMMAND_SAID)]
+    return None if not steps or " is ready after " in steps[-1] else clean(steps[-1])
 
 
 def _setup_of(asked: Client, attempt: Attempt) -> bytes:

@@ -17,7 +17,7 @@ import httpx2
 from hostler.client import trust, wire
 from hostler.client.address import Address, address_from, address_in, rests
 from hostler.client.bounds import BODY_BYTES_MAX, Bounds, Lines
-from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, entry_of, part
+from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, numbered, part
 from hostler.client.operations import Operations
 from hostler.client.plain import TIMEOUT_S
 from hostler.model.errors import ControllerAbsent, ControllerStarting, HostlerError, LinkLost
@@ -215,7 +215,7 @@ class AsyncClient(Operations):
                 for line in lines.feed(piece):
                     frame = frames.feed(line)
                     if frame:
-                        number, entry = entry_of(frame, url) if "id" in frame else (number, None)
+                        number, entry = numbered(frame, number, url)
                         yield number, entry
 
     async def _located(self) -> Address:

@@ -36,6 +36,8 @@ BEGINNINGS = 3
 """How often a list is read from its beginning, where it changed so much that a page of it leads nowhere."""
 NAMES = 500
 """Names of one request at most."""
+ERROR_SHOWN = 1000
+"""Characters of the error with which an event stream ends."""
 TARGET_BYTES = 6000
 """Of a request's target at most: servers and proxies refuse longer ones, many of them from 8 kB on."""
 NEXT = r'<([^>]*)>\s*;\s*rel="?next"?'
@@ -342,6 +344,19 @@ def entry_of(frame: Mapping[str, str], url: str) -> tuple[int, Any]:
     except (ValueError, RecursionError) as error:
         raise AnswerError(f"the event stream of {url} has a frame that is none: {error}. {REMEDY}") from error
     return number, None if entry is None else checked(entry, "Entry", f"an event of {url}")
+
+
+def numbered(frame: Mapping[str, str], before: int, url: str) -> tuple[int, Any]:
+    """The number and the entry of any frame; one that brings nothing, such as a heartbeat, has the number before it.
+
+    Raises `AnswerError` for the frame with which a stream says why it ends.
+    """
+    if frame.get("event") == "error":
+        raise AnswerError(
+            f"the event stream of {url} ended with an error: {frame.get('data', '')[:ERROR_SHOWN]}. "
+            "`hostler status` and the log of the controller have more"
+        )
+    return entry_of(frame, url) if "id" in frame else (before, None)
 
 
 def part(name: str) -> str:

@@ -794,6 +794,7 @@ OBJECTS: Mapping[str, Any] = {
         "kind": "str",
         "of": "str",
         "why": "str",
+        "node": ("str", "null"),
     },
     "Rules": {
         "shares": {"": "float"},

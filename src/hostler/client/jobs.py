@@ -132,6 +132,12 @@ class JobOperations(_Handle):
         """When its last attempt began; `None`: none has."""
         return _moment(self._view["started_at"])
 
+    @property
+    def duration_s(self) -> float | None:
+        """How long its last attempt ran, by the clock of its node; `None`: it has not ended."""
+        found = self._view["duration_s"]
+        return None if found is None else float(found)
+
     def __repr__(self) -> str:
         return f"<Job {self.id} {self.state}: {printable(self.name)}>"
 

@@ -63,9 +63,7 @@ def is_of_process(job: Mapping[str, Any]) -> bool:
 
 
 def _took(job: Mapping[str, Any]) -> str:
-    if job["started_at"] is None or job["ended_at"] is None:
-        return ""
-    return f" in {duration(max(job['ended_at'] - job['started_at'], 0.0))}"
+    return "" if job["duration_s"] is None else f" in {duration(job['duration_s'])}"
 
 
 def _failure(why: str) -> str:

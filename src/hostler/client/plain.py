@@ -13,7 +13,7 @@ from httptools import HttpParserError
 
 from hostler.client import trust, wire
 from hostler.client.address import Address, address_from, address_in, rests
-from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, entry_of, part
+from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, numbered, part
 from hostler.client.connection import Incomplete, Response, connected, exchange
 from hostler.client.operations import Operations
 from hostler.model.errors import ControllerAbsent, ControllerStarting, HostlerError, LinkLost
@@ -188,7 +188,7 @@ class Client(Operations):
             wire.expect_stream(response.headers, response.url)
             number = 0
             while frame := _frame(response):
-                number, entry = entry_of(frame, response.url) if "id" in frame else (number, None)
+                number, entry = numbered(frame, number, response.url)
                 yield number, entry
 
     def _located(self) -> Address:

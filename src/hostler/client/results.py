@@ -65,10 +65,9 @@ def _result(name: str, title: str, values: Sequence[Any]) -> Field:
 
 
 def _seconds(row: Mapping[str, Any]) -> float | None:
-    """The time from start to end of a job that has ended."""
-    if row["state"] not in ENDED or row["started_at"] is None or row["ended_at"] is None:
-        return None
-    return max(float(row["ended_at"]) - float(row["started_at"]), 0.0)
+    """How long the last attempt of a job that has ended ran."""
+    known = row["duration_s"]
+    return None if known is None or row["state"] not in ENDED else float(known)
 
 
 def _union(objects: Iterator[Mapping[str, Any]] | Sequence[Mapping[str, Any]]) -> list[str]:

@@ -747,6 +747,7 @@ class GroupResult(TypedDict):
     submitted_at: float
     started_at: float | None
     ended_at: float | None
+    duration_s: float | None
     why: str | None
     failure: FailureClass | None
     result: Any
@@ -929,6 +930,7 @@ class JobView(TypedDict):
     submitted_at: float
     started_at: float | None
     ended_at: float | None
+    duration_s: float | None
     attempts: int
     attempt: str | None
     device: str | None
@@ -1805,6 +1807,7 @@ class Status(TypedDict):
     foreign_use: dict[str, ForeignUseView]
     alerts: int
     leader: str | None
+    nodes_away: dict[str, str]
     unwritten: str | None
     draining: list[str] | None
 

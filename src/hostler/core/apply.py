@@ -234,7 +234,7 @@ def _attempt_leased(state: State, index: Index, event: events.AttemptLeased) -> 
         expected_s=forecast.median_s(state, index, job, device),
     )
     job.attempts += 1
-    job.last_device = event.device
+    job.last_device, job.took_s = event.device, None
     for name in job.attempt.devices:
         state.devices[name].attempts.append(event.attempt)
     index.attempt_put(state, job, job.attempt)
@@ -272,8 +272,11 @@ def _attempt_ended(state: State, index: Index, event: events.AttemptEnded) -> No
     job, attempt = _held(state, event.attempt, event)
     attempt.process = Process.ENDED
     if event.started_at is not None:
-        was_begun, job.started_at = attempt.started_at is not None, event.started_at
+        was_begun = attempt.started_at is not None
         attempt.started_at, attempt.elapsed_s = event.started_at, max(event.ended_at - event.started_at, 0.0)
+        # The clock of a node may be wrong, and may be set while an attempt runs.
+        job.started_at = min(max(event.started_at, attempt.leased_at), state.at)
+        job.took_s = min(attempt.elapsed_s, state.at - attempt.leased_at)
         if not was_begun:
             accounts.begun(state, index, job, attempt, state.at - attempt.elapsed_s)
     job.cut_off += event.reason == retry.SHORT

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from hostler.core.index import Index
-from hostler.core.state import Job, JobGroup, State
+from hostler.core.state import Job, JobGroup, State, duration_of
 from hostler.model.codec import record_fault
 from hostler.model.errors import IllegalTransition, NotFound, SpecError
 from hostler.model.events import Event, JobSubmitted
@@ -127,6 +127,7 @@ def result(job: Job) -> GroupResult:
         submitted_at=job.submitted_at,
         started_at=job.started_at,
         ended_at=job.ended_at,
+        duration_s=duration_of(job),
         why=job.why,
         failure=job.failure,
         result=job.result,

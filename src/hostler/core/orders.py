@@ -220,9 +220,11 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterat
             yield from _reconcile_chunk(state, index, event.node, name, name in chunks)
     for attempt, names in closing.awaited(state, event.node):
         yield Secure(node=event.node, attempt=attempt, artifacts=names)
-    stray = (name for name in event.attempts if not _current(state, name))
+    mine = frozenset(ours)
+    stray = (name for name in event.attempts if name not in mine)
     yield from (Stop(node=event.node, attempt=name, reason="not wanted") for name in stray)
-    stray = (name for name in event.chunks if not _leased(state, name))
+    lent = {name for device in _devices(state, index, event.node) for name in device.chunks}
+    stray = (name for name in event.chunks if name not in lent)
     yield from (Recall(node=event.node, chunk=name, reason="not wanted") for name in stray)
     for sweep in state.sweeps.values():
         if sweep.workers and state.jobs[sweep.job].state.final:

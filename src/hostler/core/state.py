@@ -114,11 +114,22 @@ class Job:
     """How often it gave its devices up for others."""
     in_vain: tuple[str, ...] = ()
     """Jobs that came after it, failed because it did, and have left (`core.past`): who tries it again means them."""
+    took_s: float | None = None
+    """How long the process of its last attempt ran, by its node's clock; `None`: the node has not reported that."""
 
     @property
     def rank(self) -> tuple[int, int]:
         """The place in the queue; lower goes first. Waiting and failing leave it as it is."""
         return -self.priority, self.number
+
+
+def duration_of(job: Job) -> float | None:
+    """How long the last attempt of a job ran, once that is known: by its node, or else from its start to its end."""
+    if not job.state.final and job.state is not JobState.COLLECTING:
+        return None
+    if job.took_s is not None or job.started_at is None or job.ended_at is None:
+        return job.took_s
+    return max(job.ended_at - job.started_at, 0.0)
 
 
 @entity

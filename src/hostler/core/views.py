@@ -7,18 +7,19 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
-from hostler.core import cordons, foreign_use, leases, pools
+from hostler.core import away, cordons, foreign_use, leases, pools
 from hostler.core.alerting import views as alerting
 from hostler.core.care import views as care
 from hostler.core.held import holds
 from hostler.core.index import Index
 from hostler.core.naming import find_job as find_job
-from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, sweep_payload
+from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, duration_of, sweep_payload
 from hostler.core.trust import views as trust
 from hostler.core.waits import looks_each, waits_for
 from hostler.model.errors import NotFound, UsageError
 from hostler.model.fleet import Link
 from hostler.model.views import (
+    AWAY_MOST,
     DRAINING_MOST,
     FOREIGN_MOST,
     AttemptView,
@@ -69,8 +70,13 @@ def status_view(state: State, index: Index, version: str, fleet: str) -> Status:
         devices_used=len(used),
         foreign_use={name: shown for name, shown in used[:FOREIGN_MOST] if shown is not None},
         alerts=alerting.count(state),
+        nodes_away={node.spec.name: away.reason(node) for node in _out_of_reach(state)[:AWAY_MOST]},
         draining=_still_running(state) if index.draining else None,
     )
+
+
+def _out_of_reach(state: State) -> list[Node]:
+    return sorted((node for node in state.nodes.values() if node.link is not Link.UP), key=lambda node: node.spec.name)
 
 
 def _still_running(state: State) -> tuple[str, ...]:
@@ -109,6 +115,7 @@ def job_view(state: State, job: Job) -> JobView:
         submitted_at=job.submitted_at,
         started_at=job.started_at,
         ended_at=job.ended_at,
+        duration_s=duration_of(job),
         attempts=job.attempts,
         attempt=job.attempt.id if job.attempt else None,
         device=job.attempt.device if job.attempt else job.last_device,

@@ -104,6 +104,8 @@ class GroupResult:
     submitted_at: float
     started_at: float | None
     ended_at: float | None
+    duration_s: float | None
+    """How long its last attempt ran, by the clock of its node where that reported it; `None`: it has not ended."""
     why: str | None
     failure: FailureClass | None
     result: Any

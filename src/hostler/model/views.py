@@ -30,6 +30,8 @@ class JobView:
     submitted_at: float
     started_at: float | None
     ended_at: float | None
+    duration_s: float | None
+    """How long its last attempt ran, by the clock of its node where that reported it; `None`: it has not ended."""
     attempts: int
     attempt: str | None
     device: str | None
@@ -213,6 +215,7 @@ class BanView:
     """`None`: until what `why` says is over, or its sweep is tried again."""
 
 
+AWAY_MOST = 5
 DRAINING_MOST = 10
 FOREIGN_MOST = 5
 """Devices in use by others whose users a status names."""
@@ -464,6 +467,8 @@ class Status:
     """Alerts that fire and are not silenced."""
     leader: str | None = None
     """Who leads, where this controller only stands by; `None`: this one leads."""
+    nodes_away: Mapping[str, str] = field(default_factory=dict)
+    """Why nodes are out of reach, of at most `AWAY_MOST`, by name."""
     unwritten: str | None = None
     """Why the journal lacks what came after entry `seq`; all of this is as of that entry. `None`: it lacks nothing."""
     draining: tuple[str, ...] | None = None

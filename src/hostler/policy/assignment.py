@@ -43,7 +43,7 @@ def assign(wishes: Sequence[Wish], capacity: Mapping[str, int], repairs: int) ->
         level = _Level([wish for wish in wishes if wish.priority == priority], left)
         level.fill()
         level.make_room()
-        level.repair(repairs)
+        level.mend(repairs)
         placed.update(level.placed)
     return placed
 
@@ -91,7 +91,7 @@ class _Level:
             if not closed.issuperset(wish.worth):
                 closed |= self._chain(wish)
 
-    def repair(self, steps: int) -> None:
+    def mend(self, steps: int) -> None:
         """Moves and swaps that gain something, at most so many for each size."""
         for devices in sorted({wish.devices for wish in self.wishes.values()}):
             bench = _Bench(self, devices)

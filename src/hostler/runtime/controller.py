@@ -118,6 +118,7 @@ class Controller(Looks):
         keeping: Keeping = DRY_RUN,
         compact: CompactRules = COMPACT,
         keep_usage_s: float = YEAR_S,
+        log_bytes: int = 10 << 20,
         term: Term | None = None,
     ) -> None:
         self._directory = directory
@@ -142,7 +143,7 @@ class Controller(Looks):
         self._rows = RowCheck(self._journal, clock, self.record)
         self._pump = Pump(self._core, self._writer, clock, execute, publish)
         self._fleet_nodes = frozenset(backends)
-        self._logs = KeptLogs(directory.logs)
+        self._logs = KeptLogs(directory.logs, log_bytes)
         self._snapshots = SnapshotStore(directory.snapshots)
         self._fitter = Fitter(vitals.beside(RATINGS, self._pump.post))
         self._planner = Planner(vitals.beside(PLANS, self._pump.post))

@@ -266,6 +266,7 @@ class _Job:
     why: str | None
     failure: FailureClass | None
     result: Any
+    took_s: float | None = None
 
 
 @dataclass(slots=True)

@@ -253,6 +253,7 @@ async def _lead(
             keeping=loaded.fleet.retention.keeping(),
             compact=loaded.fleet.journal.compacting(),
             keep_usage_s=loaded.fleet.journal.keep_usage_s,
+            log_bytes=loaded.fleet.limits.log_bytes,
             term=term,
         ) as controller,
         answering(loaded, directory, calls, controller.record) as called,
