@@ -12,7 +12,7 @@ import pytest
 
 from hostler.core import State
 from hostler.model import events, inputs
-from hostler.model.codec import dump_event, load_event
+from hostler.model.codec import dump_event, legible, load_event
 from hostler.model.errors import EventRefused, HostlerError, UsageError
 from hostler.model.events import Entry, Event
 from hostler.model.inputs import Input
@@ -118,6 +118,24 @@ def test_text_of_a_node_with_nul_is_kept_as_an_escape() -> None:
     driver.tell(ended("j1.1", exit_code=None, reason="spawn", error="broken\0pipe"))
     (told,) = driver.of(events.AttemptEnded)
     assert told.error == "broken\\x00pipe"
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\ud800b"])
+def test_texts_of_any_type_are_made_legible(text: str) -> None:
+    """The names of types say nothing: `Words` is a text."""
+    told = legible(ended("j1.1", error=text, evidence=text, result={"own": text}))
+    assert (told.error, told.evidence) == (legible(inputs.Trouble(where="", what=text)).what,) * 2
+    assert told.error != text
+    assert told.result == {"own": text}
+
+
+def test_inventory_that_names_its_node_is_read_back_before_anything_follows_from_it() -> None:
+    driver = world()
+    wrong = replace(link_up(), incarnation=0.5)
+    driver.tell(inputs.Reported(node="n", given=wrong))
+    assert isinstance(driver.answers[0], EventRefused)
+    (trouble,) = driver.of(events.TroubleRecorded)
+    assert trouble.where == "node n"
 
 
 def test_result_may_hold_nul_as_json() -> None:
