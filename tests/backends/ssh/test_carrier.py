@@ -19,7 +19,7 @@ from hostler.backends import carrier
 from hostler.backends.arriving import Wanted
 from hostler.backends.base import Store
 from hostler.backends.carrier import OWN
-from hostler.backends.courier import Courier, Outputs, Missing, Paced, Parcel
+from hostler.backends.courier import Courier, Missing, Outputs, Paced, Parcel
 from hostler.backends.ssh import SshNode
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import FilesChanged, FilesError, LinkLost
