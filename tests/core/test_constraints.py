@@ -122,7 +122,7 @@ def test_script_without_a_device_waits_for_a_gpu_of_the_fleet() -> None:
     assert places(driver) == {"j1": "n/cuda0", "j3": "n/cpu0"}
     assert waiting_for_gpu(driver, ids) == 2
     said = explain_job(driver.state, driver.core.index, driver.state.jobs["j2"]).devices["n/cpu0"]
-    assert said == "device kind: j2 states no device and waits for a GPU; with device `any` it would take n/cpu0, too"
+    assert said == "device kind: j2 states no device and waits for a GPU; with `--device any` it would take n/cpu0, too"
     driver.tell(ended("j3.1"))
     assert places(driver) == {"j1": "n/cuda0", "j4": "n/cpu0"}
 

@@ -142,17 +142,17 @@ def _by_need(state: State, index: Index, job: Job) -> Iterator[Change]:
 
 def _lesser(need: Resources) -> Iterator[tuple[str, Resources]]:
     if need.vram_gb:
-        yield f"a need of less VRAM than {gigabytes(need.vram_gb)} GB", replace(need, vram_gb=0.0)
+        yield f"less than `--vram-gb {gigabytes(need.vram_gb)}`", replace(need, vram_gb=0.0)
     if need.tiers:
-        yield f"other tiers than {' or '.join(map(str, need.tiers))}", replace(need, tiers=())
+        yield f"another `--tier` than {' or '.join(map(str, need.tiers))}", replace(need, tiers=())
     if need.gpus > 1:
-        yield f"a need of fewer devices than {need.gpus}", replace(need, gpus=1)
+        yield f"fewer than `--gpus {need.gpus}`", replace(need, gpus=1)
     if need.cpus:
-        yield f"a need of fewer host CPUs than {need.cpus:g}", replace(need, cpus=0.0)
+        yield f"less than `--cpus {need.cpus:g}`", replace(need, cpus=0.0)
     if need.memory_gb:
-        yield f"a need of less memory than {need.memory_gb:g} GB", replace(need, memory_gb=None)
+        yield f"less than `--memory-gb {need.memory_gb:g}`", replace(need, memory_gb=None)
     if need.device in ("cpu", "gpu"):
-        yield f"any device, not only a {need.device.upper()}", replace(need, device="any")
+        yield f"`--device any` instead of `--device {need.device}`", replace(need, device="any")
 
 
 def _more_vram(index: Index, wanted_gb: float) -> Change:
