@@ -220,7 +220,7 @@ def priority(
     if as_json:
         say_json([changed])
         return
-    print(_standing_line(changed))
+    print(f"{_standing_line(changed)}, priority {changed['priority']}")
 
 
 def _explained(asked: Client, name: str) -> tuple[View, Callable[[View, float], Iterator[str]]]:
@@ -366,7 +366,7 @@ def _process(attempt: View | None) -> str:
 
 
 def _standing_line(job: View) -> str:
-    return f"{job['id']} {standing(job)}, priority {job['priority']}"
+    return f"{job['id']} {standing(job)}"
 
 
 def _change_each(names: Sequence[str], change: Callable[[str], tuple[View | None, str]], as_json: bool) -> int:
