@@ -92,10 +92,10 @@ def test_no_fact_breaks_the_controller(fact: dict[str, Any]) -> None:
 
 
 def test_progress_is_positions_and_numbers_of_hits() -> None:
-    assert progress_of({"type": "progress", "chunks": {"j1.1": [5, 2]}}) == Progress(chunks={"j1.1": (5, 2)})
+    assert [*progress_of({"type": "progress", "chunks": {"j1.1": [5, 2]}})] == [Progress(chunks={"j1.1": (5, 2)})]
     told = {"type": "progress", "chunks": {"j1.1": [5, 1, "d", [{"at": 3}]]}}
     found = {"j1.1": Found(digest="d", hits=({"at": 3},))}
-    assert progress_of(told) == Progress(chunks={"j1.1": (5, 1)}, found=found)
+    assert [*progress_of(told)] == [Progress(chunks={"j1.1": (5, 1)}, found=found)]
 
 
 class TestTelemetry:

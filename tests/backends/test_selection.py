@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from hostler.backends.agented import DEVICES_MAX
 from hostler.backends.base import Store
 from hostler.backends.local import LocalNode
 from hostler.backends.selection import Selection, selected
 from hostler.model.inputs import NodeFound, Trouble
+from hostler.model.reported import DEVICES_MOST as DEVICES_MAX
 
 UUIDS = ("GPU-8932f937", "GPU-8932aaaa", "GPU-5a5a")
 STORE = Store(results=Path("results"), artifacts=Path("artifacts"))

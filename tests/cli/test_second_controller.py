@@ -25,7 +25,7 @@ def held(tmp_path: Path) -> Iterator[Path]:
 def words_on(held: Path) -> str:
     return (
         f"hostler: error: a controller runs for {held} already; `hostler down` lets it end once nothing runs, "
-        "`hostler down --now` at once\n"
+        "`hostler down --now` at once. Or name another directory with --state-dir\n"
     )
 
 

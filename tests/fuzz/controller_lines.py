@@ -107,11 +107,11 @@ def _check_answers(answers: Sequence[Any]) -> None:
         assert answer is None or isinstance(answer, HostlerError), answer
 
 
-async def _heard(data: bytes) -> tuple[list[Report], str | None]:
+async def _heard(data: bytes, slots: int | None = None) -> tuple[list[Report], str | None]:
     reader = asyncio.StreamReader(limit=LINE_MAX)
     reader.feed_data(data)
     reader.feed_eof()
-    node, reports = _Node(reader), list[Report]()
+    node, reports = _Node(reader, slots), list[Report]()
     try:
         async for report in node.observe(1):
             reports.append(report)
@@ -153,8 +153,8 @@ class _Node(AgentedNode):
 
     kind = "test"
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        super().__init__("n", controller="c", python="python3", store=None, gpus=True)  # type: ignore[arg-type]
+    def __init__(self, reader: asyncio.StreamReader, slots: int | None = None) -> None:
+        super().__init__("n", controller="c", python="python3", store=None, cpu_slots=slots)  # type: ignore[arg-type]
         self._reader = reader
 
     async def connect(self, epoch: int) -> Channel:

@@ -56,7 +56,7 @@ def test_a_full_disk_is_waited_out(disk: Path, tmp_path: Path, hostler: Hostler)
         ballast = fill(disk)
         confirmed, said = submitted_until_full(fleet, hostler)
         assert (said.status, said.out) == (1, "")
-        assert "Free some disk space" in said.err
+        assert "the disk is full. Free some space" in said.err
         assert fleet.controller is not None
         assert fleet.controller.poll() is None, fleet.log()
         assert hostler(fleet, "status").status == 0, "it still answers"

@@ -28,7 +28,7 @@ from hostler.model.artifacts import HUB
 from hostler.model.disks import DoomedFile
 from hostler.model.errors import FilesError, LinkLost, LinkRefused, NotFound, StoreFull, UsageError
 from hostler.model.views import LogChunk
-from hostler.runtime import contents, gathering, restoring
+from hostler.runtime import contents, gathering, keptlogs, restoring
 from hostler.runtime.backing import create
 from hostler.runtime.disks.tombs import Tombs
 from hostler.runtime.disks.walking import walk
@@ -109,7 +109,8 @@ class Speaking:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("of", KINDS)
-async def test_logs_that_are_kept(room: Path, of: str) -> None:
+async def test_logs_that_are_kept(room: Path, of: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keptlogs, "SPARE_BYTES", -(1 << 30))
     kept = KeptLogs(room / "logs")
     with full(room.parent, of, left=100_000):
         with pytest.raises(OSError, match="No space left"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hostler.agent import logs
+from hostler.backends.bounds import NodeFault
 from hostler.model.errors import LinkLost, NotFound
 from hostler.model.views import LogChunk, Output, OutputPiece
 from hostler.runtime import keptlogs
@@ -209,3 +211,104 @@ async def test_all_of_it_takes_the_place_of_what_was_seen(tmp_path: Path) -> Non
     assert [each.name for each in (tmp_path / "kept").iterdir()] == ["j1.1"]
     kept.see(output(0, 0, ("out", b"late\n")), 7.0)
     assert [each.name for each in (tmp_path / "kept").iterdir()] == ["j1.1"]
+
+
+class Endless:
+    """A node whose log of an attempt never ends; `step` bytes at a time."""
+
+    def __init__(self, step: int, size: int = 1 << 60, stream: str = "out") -> None:
+        self.step = step
+        self.size = size
+        self.stream = stream
+        self.asked = 0
+
+    async def read_log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
+        if stream != self.stream:
+            raise NotFound("nothing")
+        self.asked += 1
+        data = b"x" * min(self.step, limit)
+        return LogChunk(attempt=attempt, stream=stream, offset=offset, data=data, size=self.size, ended=True)
+
+
+def bytes_below(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("stream", ["out", "err"])
+@pytest.mark.parametrize("step", [keptlogs.PIECE, 5000])
+async def test_log_without_end_never_grows_beyond_its_limit_and_is_not_copied_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: str, step: int
+) -> None:
+    monkeypatch.setattr(keptlogs, "PIECE", 1 << 16)
+    node, kept = Endless(step, stream=stream), KeptLogs(tmp_path / "kept", log_bytes=1 << 20)
+    fault = await kept.keep(node, "j1.1")
+    assert fault is not None
+    assert "stays there" in fault
+    assert bytes_below(tmp_path / "kept") <= (1 << 20) + (1 << 16)
+    asked = node.asked
+    assert await kept.keep(node, "j1.1") is None
+    assert node.asked == asked
+
+
+async def test_log_in_tiny_pieces_ends_after_so_many_requests(tmp_path: Path) -> None:
+    node, kept = Endless(1), KeptLogs(tmp_path / "kept", log_bytes=1 << 16)
+    assert "too many pieces" in str(await kept.keep(node, "j1.1"))
+    assert node.asked < 1000
+
+
+async def test_log_that_goes_back_ends(tmp_path: Path) -> None:
+    class Back(Endless):
+        async def read_log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
+            piece = await super().read_log(attempt, stream, offset, limit)
+            return replace(piece, offset=0)
+
+    kept = KeptLogs(tmp_path / "kept", log_bytes=1 << 16)
+    assert await kept.keep(Back(7), "j1.1") is not None
+    assert bytes_below(tmp_path / "kept") <= 1 << 17
+
+
+async def test_log_that_cannot_be_understood_is_not_asked_for_again(tmp_path: Path) -> None:
+    class Odd(Endless):
+        async def read_log(self, attempt: str, stream: str, offset: int, limit: int) -> LogChunk:
+            if offset > 0:
+                raise NodeFault("its offset is no number")
+            return await super().read_log(attempt, stream, offset, limit)
+
+    node, kept = Odd(7), KeptLogs(tmp_path / "kept")
+    assert "no number" in str(await kept.keep(node, "j1.1"))
+    asked = node.asked
+    assert await kept.keep(node, "j1.1") is None
+    assert node.asked == asked
+
+
+async def test_newest_part_of_a_log_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keptlogs, "PIECE", 1000)
+    (tmp_path / "out").write_bytes(b"".join(b"%09d\n" % at for at in range(700)))
+    kept = KeptLogs(tmp_path / "kept", log_bytes=4000)
+    assert await kept.keep(Reader(tmp_path), "j1.1") is None
+    last = kept.read("j1.1", "out", -10, 100)
+    assert last is not None
+    assert (last.data, last.size) == (b"000000699\n", 7000)
+
+
+async def test_last_gigabyte_of_the_disk_stays_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "out").write_bytes(b"0123456789" * 5)
+    kept = KeptLogs(tmp_path / "kept")
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=keptlogs.SPARE_BYTES))
+    with pytest.raises(OSError, match="would stay free"):
+        await kept.keep(Reader(tmp_path), "j1.1")
+    assert not (tmp_path / "kept" / ".j1.1.new").exists()
+    data = base64.b64encode(b"seen").decode()
+    piece = Output(
+        attempt="j1.1",
+        out=0,
+        err=0,
+        pieces=(OutputPiece(stream="out", data=data),),
+        out_size=4,
+        err_size=0,
+        ended=False,
+    )
+    (tmp_path / "kept").mkdir(exist_ok=True)
+    kept.see(piece, 1.0)
+    assert bytes_below(tmp_path / "kept") == 0

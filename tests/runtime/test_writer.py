@@ -9,7 +9,7 @@ from itertools import chain
 
 import pytest
 
-from hostler.model.errors import StoreError, StoreFenced, StoreFull, StoreLost
+from hostler.model.errors import StoreError, StoreFenced, StoreFull, StoreLost, StoreRefused
 from hostler.model.events import Entry, TroubleRecorded
 from hostler.policy.leadership import Tenure
 from hostler.runtime import writer as writing
@@ -194,3 +194,52 @@ def test_what_is_written_renews_as_well() -> None:
     assert done.wait(PATIENCE_S)
     assert tenure.holds(monotonic())
     assert writer.close(PATIENCE_S)
+
+
+class Refusing(FakeJournal):
+    """Refuses the data of every batch, and counts the tries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tries = 0
+
+    def append(self, batches: Sequence[Batch]) -> None:
+        self.tries += 1
+        raise StoreRefused("the journal cannot be written: the database refuses the data (no NUL)")
+
+
+def test_refused_data_end_the_writer_at_once_with_what_the_database_says() -> None:
+    journal, died, done = Refusing(), threading.Event(), []
+    deaths: list[Exception] = []
+
+    def on_death(error: Exception) -> None:
+        deaths.append(error)
+        died.set()
+
+    writer = Writer(journal, lambda error: None, on_death)  # type: ignore[arg-type]
+    writer.write(batch(1), lambda: done.append(1))
+    assert died.wait(PATIENCE_S)
+    assert (journal.tries, done) == (1, [])
+    assert "no NUL" in str(deaths[0])
+    assert not writer.close(PATIENCE_S)
+
+
+def test_closing_leaves_a_write_that_does_not_return_to_its_thread() -> None:
+    journal = FakeJournal()
+    journal.gate.clear()
+    writer = writer_on(journal)
+    writer.write(batch(1), lambda: None)
+    assert not writer.close(0.05)
+    journal.gate.set()
+
+
+def test_trouble_of_the_writer_is_what_the_store_said_last() -> None:
+    journal, told = FakeJournal(), threading.Event()
+    journal.broken.set()
+    writer = writer_on(journal, lambda error: told.set())
+    writer.write(batch(1), lambda: None)
+    assert told.wait(PATIENCE_S)
+    assert "the disk is full" in str(writer.trouble)
+    journal.broken.clear()
+    assert writer.close(PATIENCE_S)
+    assert writer.trouble is None

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Dialect
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 
-from hostler.model.errors import StoreBusy, StoreError, StoreFenced, StoreFull, StoreLost
+from hostler.model.errors import StoreBusy, StoreError, StoreFenced, StoreFull, StoreLost, StoreRefused
 from hostler.store import appending, leading, open_journal, postgres, tables
 from hostler.store.dialect import ROWS, insertion, patiently, table_bytes, translated
 from hostler.store.postgres import shown
@@ -206,7 +206,7 @@ def test_error_code_tells_whether_to_try_again(code: str, kind: type[StoreError]
 def test_error_without_a_code_is_a_lost_connection_only_where_the_driver_had_no_answer() -> None:
     lost = translated(DBAPIError("x", None, psycopg.OperationalError("refused")), "x")
     own = translated(DBAPIError("x", None, psycopg.DataError("a NUL")), "x")
-    assert (type(lost), type(own)) == (StoreLost, StoreError)
+    assert (type(lost), type(own)) == (StoreLost, StoreRefused)
 
 
 def test_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

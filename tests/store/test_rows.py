@@ -16,7 +16,14 @@ TEXTS = ("", 'a "b" \\ {c}, %s %(d)s', "\\u0000 \\n\n\t", "ÄÖ 東京 🙂", "n
 
 def test_texts_numbers_and_nulls_come_back_as_they_went_in(place: Place) -> None:
     rows = [
-        {"seq": (1 << 62) + number, "at": 1795560943.1208913 + number / 3, "job": job, "data": data, "epoch": epoch}
+        {
+            "seq": (1 << 62) + number,
+            "at": 1795560943.1208913 + number / 3,
+            "job": job,
+            "data": data,
+            "epoch": epoch,
+            "checksum": number,
+        }
         for number, (data, job, epoch) in enumerate(
             (text, *more) for text in TEXTS for more in ((None, None), (text, 7))
         )
@@ -25,7 +32,9 @@ def test_texts_numbers_and_nulls_come_back_as_they_went_in(place: Place) -> None
 
 
 def test_more_rows_than_one_statement_takes(place: Place) -> None:
-    rows = [{"seq": seq, "at": 0.1, "job": None, "data": "{}", "epoch": 1} for seq in range(1, 2 * ROWS + 2)]
+    rows = [
+        {"seq": seq, "at": 0.1, "job": None, "data": "{}", "epoch": 1, "checksum": 0} for seq in range(1, 2 * ROWS + 2)
+    ]
     assert _inserted(place, rows) == rows
 
 

@@ -7,19 +7,21 @@ import http.client
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 
+from hostler.client import Address, Client
 from hostler.model import codec
+from hostler.model.errors import AnswerError, CorruptState
 from hostler.model.events import Entry, TroubleRecorded
 from hostler.model.inputs import Submit, Trouble
 from hostler.web.desk import Piece
 from hostler.web.events import Frames
 from tests.core.builders import script
 from tests.patience import PATIENCE_S
-from tests.web.core_desk import CoreDesk, Window, window
+from tests.web.core_desk import TOKEN, CoreDesk, Window, window
 
 EVENTS = "/api/v1/events"
 
@@ -232,3 +234,41 @@ def test_an_entry_of_any_size_arrives_whole(served: Window) -> None:
         number, data = events.entry()
     assert number == 1
     assert codec.adapter(Entry).validate_python(data) == served.desk.driver.entries[0]
+
+
+class Rotten:
+    """A desk whose journal cannot be read any more after its first entries."""
+
+    def __init__(self, desk: CoreDesk) -> None:
+        self._pieces = desk.pieces
+
+    async def pieces(self, after: int) -> AsyncIterator[Piece]:
+        async for piece in self._pieces(after):
+            yield piece
+            raise CorruptState("entry 2 is damaged")
+
+
+def test_stream_that_fails_ends_with_its_reason_and_records_it_once(
+    served: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`hostler events` once came back for ever, and each time left an entry and a traceback."""
+    served.tell(Submit(specs=(script("a"),)))
+    monkeypatch.setattr(served.desk, "pieces", Rotten(served.desk).pieces)
+    for _ in range(3):
+        with stream(served, "?after=0") as opened:
+            opened.frame()
+            last: list[str] = []
+            while frame := opened.frame():
+                last = frame
+        assert last[0] == "event: error"
+        assert json.loads(last[1].removeprefix("data: ")) == {"error": "CorruptState: entry 2 is damaged"}
+    troubles = [entry.event for entry in served.desk.driver.entries if isinstance(entry.event, TroubleRecorded)]
+    assert [each.where for each in troubles] == ["GET /api/v1/events"]
+
+
+def test_client_gives_up_a_stream_that_failed(served: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+    served.tell(Submit(specs=(script("a"),)))
+    monkeypatch.setattr(served.desk, "pieces", Rotten(served.desk).pieces)
+    asked = Client(lambda: Address(f"http://127.0.0.1:{served.port}", TOKEN))
+    with pytest.raises(AnswerError, match="CorruptState: entry 2 is damaged"):
+        list(asked.events(0, sleep=pytest.fail))

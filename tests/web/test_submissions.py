@@ -122,7 +122,7 @@ def test_gpus_on_a_cpu_are_refused_by_both_names(served: Window, job: dict[str, 
         ("../x", "leads out of the folder"),
         ("a/../../x", "leads out of the folder"),
         ("/etc/passwd", "leads out of the folder"),
-        ("a\0b", "NUL byte"),
+        ("a\0b", "contains a NUL"),
         ("", ""),
     ],
 )
@@ -136,3 +136,25 @@ def test_patterns_that_lead_out_of_the_folder_are_refused(
     assert reply.status == 422
     assert field in reply.json["message"]
     assert why in reply.json["message"]
+
+
+NUL = "contains a NUL character (U+0000), which no text here may have; leave it out"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (JOBS, [{**FULL, "name": "a\0b"}]),
+        (JOBS, [{**FULL, "key": "a\0b"}]),
+        (JOBS, [{**FULL, "payload": {**FULL["payload"], "argv": ["true", "\0"]}}]),
+        (JOBS, [{**FULL, "payload": {**FULL["payload"], "env": {"A": "\0"}}}]),
+        (JOBS, [{**SHORT, "after": ["a\0"]}]),
+        (GROUPS, {"group": {"name": "a\0b"}, "jobs": [SHORT]}),
+        (f"{JOBS}/j1/cancel", {"reason": "a\0b"}),
+        ("/api/v1/nodes/n/cordon", {"why": "a\0b"}),
+    ],
+)
+def test_nul_in_any_text_of_a_request_is_refused_with_one_message(served: Window, path: str, body: Any) -> None:
+    assert served.post(JOBS, [FULL]).status == 201
+    reply = served.post(path, body)
+    assert (reply.status, NUL in reply.json["message"]) == (422, True), reply.json

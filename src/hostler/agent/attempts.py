@@ -20,7 +20,7 @@ from .memory import MemoryLimits
 from .node import Node
 from .places import Place
 from .procs import Identity, SpawnError, Streams
-from .protocol import AttemptSpec, Json, RequestError, attempt_spec, encode, is_id, loads
+from .protocol import MAX_CONTAINERS, AttemptSpec, Json, RequestError, attempt_spec, encode, is_id, loads
 from .reading import piece_of, wish_of
 from .recording import Recording
 from .room import shortage
@@ -501,7 +501,12 @@ def read_result(path: str, limit: int) -> Tuple[Any, Optional[str]]:
             data = source.read(limit + 1)
         if len(data) > limit:
             return None, "the result is longer than its %d bytes" % limit
-        return loads(data), None
+        if data.count(b"[") + data.count(b"{") > MAX_CONTAINERS:
+            return None, "the result has more than %d lists and objects" % MAX_CONTAINERS
+        value = loads(data)
+        if not data.isascii() and len(encode(value)) > 2 * limit:
+            return None, "the result is longer than twice its %d bytes when it is written in ASCII" % limit
+        return value, None
     except (OSError, RequestError) as error:
         return None, "cannot read the result: %s" % error
     finally:

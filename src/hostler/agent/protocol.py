@@ -14,7 +14,8 @@ PROTOCOL = 1
 VERSION = "0.1.0"
 SOCKET_NAME = "agent.sock"
 MAX_REQUEST_BYTES = 64 << 20
-MAX_WORKER_LINE_BYTES = 16 << 20
+MAX_WORKER_LINE_BYTES = 6 << 20
+MAX_CONTAINERS = 120_000  # a controller reads no line with many more: each costs more time than the bytes of it
 MAX_READ_BYTES = 1 << 20
 MAX_REQUEST_LEVELS = 200
 MAX_RESULT_LEVELS = 64
@@ -147,6 +148,13 @@ def loads(data: bytes, deepest: int = MAX_RESULT_LEVELS) -> Any:
     if data.count(b"[") + data.count(b"{") > deepest and not is_shallow(value, deepest):
         raise RequestError("no JSON of ours: it is nested deeper than %d levels" % deepest)
     return value
+
+
+def is_bearable(data: bytes) -> bool:
+    """Whether what a worker says can be sent on in one line: texts may grow when they are written in ASCII."""
+    if data.count(b"[") + data.count(b"{") > MAX_CONTAINERS:
+        return False
+    return len(data) <= MAX_WORKER_LINE_BYTES // 3 or data.isascii()
 
 
 def line(message: Json) -> bytes:

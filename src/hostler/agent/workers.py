@@ -17,7 +17,19 @@ from .node import Node
 from .pipes import WorkerPipes
 from .places import Place
 from .procs import SpawnError
-from .protocol import ChunkSpec, Json, LineTooLong, RequestError, WorkerSpec, decode, is_id, line, worker_spec
+from .protocol import (
+    ChunkSpec,
+    Json,
+    LineTooLong,
+    RequestError,
+    WorkerSpec,
+    decode,
+    encode,
+    is_bearable,
+    is_id,
+    line,
+    worker_spec,
+)
 from .worker import NOBODY, Chunk, Worker, check_digest, check_interval, hits_of, in_work, position_of
 
 _ASKED_TO_END = ("recalled", "closed", "lease")  # of these ends, what it says in its time of grace counts
@@ -27,6 +39,7 @@ _CHECKPOINT_EVERY_S = 1.0
 _EXIT_WITHIN_S = 2.0
 _LIMIT_OF_ERROR = 4096
 _LAST_WORDS_BYTES = 500
+_HIT_BYTES_TOLD = 16384
 _MOST_HITS_TOLD = 16  # with the progress of a chunk; more of them are told with its end only
 
 
@@ -454,6 +467,8 @@ class Workers:
             for item in worker.pipes.lines.feed(data):
                 if worker.end_reason not in (None, *_ASKED_TO_END):
                     return
+                if not is_bearable(item):
+                    raise LineTooLong("a line has too many lists and objects, or too much text that is not ASCII")
                 self._on_line(worker, decode(item))
         except RequestError as error:
             self._distrust(worker, str(error))
@@ -496,7 +511,8 @@ class Workers:
         chunk.unsaved = chunk.unsaved or has_moved
         if chunk.first is None:
             chunk.first = (worker.heard - chunk.since, position)
-        told = [worker.spec.open["digest"], hits] if len(hits) <= _MOST_HITS_TOLD else []
+        is_short = len(hits) <= _MOST_HITS_TOLD and len(encode(hits)) <= _HIT_BYTES_TOLD
+        told = [worker.spec.open["digest"], hits] if is_short else []
         self.progress[chunk.id] = [position, len(hits), *told]
         if chunk.unsaved and worker.heard - chunk.saved_at >= _CHECKPOINT_EVERY_S:
             chunk.saved_at, chunk.unsaved = worker.heard, False

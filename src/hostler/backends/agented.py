@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-import base64
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Required, TypedDict
 
+from hostler.agent.protocol import is_shallow
 from hostler.backends import wire
 from hostler.backends.base import Facts, Report, Store, may_pass
+from hostler.backends.bounds import ENVELOPE_LEVELS, Bounds
 from hostler.backends.canaries import PATIENCE_S, Canaries
 from hostler.backends.channel import Channel, words
-from hostler.backends.facts import checked, input_of, link_up_of, progress_of, telemetry_of, understood
-from hostler.backends.output import output_of, unmerged
+from hostler.backends.facts import (
+    WORDS_MAX,
+    cores_of,
+    described,
+    going_of,
+    gpu_of,
+    inputs_of,
+    link_up_of,
+    progress_of,
+    so_far_of,
+    telemetry_of,
+    understood,
+)
+from hostler.backends.output import chunk_of, output_of, unmerged
 from hostler.backends.selection import Selected, Selection, selected
 from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import FilesError, LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
-from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, NodeGoes, SoFar, Trouble, WorkerRefused
+from hostler.model.inputs import Ended, Input, LinkUp, NodeFound, Trouble, WorkerRefused
+from hostler.model.reported import DEVICES_MOST
 from hostler.model.views import LogChunk, Output
 from hostler.model.work import DeviceKind
 
-WORDS_MAX = 500
-"""Characters of what an agent says for people."""
-DEVICES_MAX = 4096
-"""GPUs, and CPU slots, of one node: what says that it has more is no node, and would cost the memory of this one."""
+READ_MOST = 1 << 19
+"""Bytes of output that are asked for at once: in base64 they fit into a line."""
 
 
 class Options(TypedDict, total=False):
@@ -39,6 +52,7 @@ class Options(TypedDict, total=False):
     log_bytes: int
     result_bytes: int
     build_s: float | None
+    bounds: Bounds
     terms: NodeSpec | None
     store: Required[Store]
 
@@ -67,6 +81,7 @@ class AgentedNode(ABC):
         log_bytes: int = 10 << 20,
         result_bytes: int = 1 << 20,
         build_s: float | None = None,
+        bounds: Bounds | None = None,
         terms: NodeSpec | None = None,
     ) -> None:
         self.name = name
@@ -79,6 +94,7 @@ class AgentedNode(ABC):
         self._env = dict(env or {})
         self._terms = terms or NodeSpec(name=name, backend=self.kind, devices=())
         self._limits = wire.Limits(log_bytes=log_bytes, result_bytes=result_bytes, build_s=build_s)
+        self._bounds = bounds or Bounds(log_bytes=log_bytes, result_bytes=result_bytes)
         self._channel: Channel | None = None
         self._declared: set[str] = set()
         self._zipapp: tuple[str, str] | None = None
@@ -93,8 +109,9 @@ class AgentedNode(ABC):
 
     def describe(self, facts: Facts) -> NodeSpec:
         """The node, from the settings and from what its agent found: its GPUs and CPU slots."""
-        seen = {**facts, "devices": self._selected(facts).devices}
-        cpus = None if facts["cpus"] is None else float(facts["cpus"])
+        cores = cores_of(facts)
+        seen = {**facts, "cpus": cores, "devices": self._selected(facts).devices}
+        cpus = None if cores is None else float(cores)
         return replace(
             self._terms,
             devices=devices_of(self.name, seen, self._cpu_slots),
@@ -107,7 +124,7 @@ class AgentedNode(ABC):
         """What the node is made of. Somebody must be observing it."""
         answer = await self._open_channel().ask({"type": "probe"})
         with understood(self.name, "its machine"):
-            return self.describe(answer["facts"])
+            return described(self.describe(answer["facts"]))
 
     async def launch(self, orders: Sequence[AttemptOrder]) -> Sequence[Ended]:
         """Have attempts run, in as many requests as their size asks for."""
@@ -127,6 +144,7 @@ class AgentedNode(ABC):
     async def observe(self, epoch: int) -> AsyncGenerator[Report, None]:
         """Connect, then report what the agent tells."""
         channel = await self.connect(epoch)
+        channel.limit(self._bounds)
         self._channel, self._declared = channel, set()
         self._canaries = Canaries(self.name, channel.hello)
         try:
@@ -137,7 +155,9 @@ class AgentedNode(ABC):
                 for report in self._heard(message):
                     yield report
             async for message in channel.messages():
-                for report in self._heard(message):
+                for at, report in enumerate(self._heard(message)):
+                    if at:
+                        await asyncio.sleep(0)  # other work goes on between the parts of a long message
                     yield report
                 if message.get("type") == "telemetry":
                     await channel.send({"type": "here"})  # leases there are counted from the last word
@@ -208,24 +228,19 @@ class AgentedNode(ABC):
         channel = self._open_channel()
         if stream == "setup" and not channel.hello.get("sets_up"):
             raise NotFound(f"the agent on {self.name} is of before Hostler 0.2 and sets nothing up")
+        limit = min(limit, READ_MOST)
         request = {"type": "read", "attempt": attempt, "stream": stream, "offset": offset, "limit": limit}
         answer = await channel.ask(request)
         if "error" in answer:
-            raise NotFound(f"no output of {attempt} ({stream}) on {self.name}: {answer['error']}")
-        return LogChunk(
-            attempt=attempt,
-            stream=stream,
-            offset=answer["offset"],
-            data=base64.b64decode(answer["data"]),
-            size=answer["size"],
-            ended=answer["ended"],
-        )
+            raise NotFound(f"no output of {attempt} ({stream}) on {self.name}: {words(answer['error'])}")
+        return chunk_of(self.name, attempt, stream, limit, answer)
 
     async def read_output(self, attempt: str, out: int, err: int, limit: int) -> Output:
         """A piece of both streams of an attempt; from an agent of before 0.2, in no order."""
         channel = self._open_channel()
         if not channel.hello.get("merges"):
             return await unmerged(self, attempt, out, err, limit)
+        limit = min(limit, READ_MOST)
         request = {"type": "read", "attempt": attempt, "stream": "both", "offset": [out, err], "limit": limit}
         answer = await channel.ask(request)
         if "error" in answer:
@@ -272,10 +287,10 @@ class AgentedNode(ABC):
     def _goes(self, told: Facts) -> Iterator[Input]:
         """An agent that its machine, or somebody there, has told to end."""
         if (why := told.get("leaving")) is not None:
-            yield NodeGoes(node=self.name, why=str(why)[:WORDS_MAX])
+            yield going_of(self.name, why)
 
     def _found(self, facts: Facts) -> Iterator[Input]:
-        yield NodeFound(node=self.describe({**facts, "devices": facts["devices"] or ()}))
+        yield NodeFound(node=described(self.describe({**facts, "devices": facts["devices"] or ()})))
         if facts["devices"] is None:
             what = (
                 "its GPUs could not be read, so it is used without them; look at nvidia-smi (or system_profiler) there"
@@ -289,30 +304,32 @@ class AgentedNode(ABC):
         """The GPUs that are used of those that the agent found."""
         if not self._gpus:
             return Selected(devices=(), faults=())
-        if len(facts["devices"]) > DEVICES_MAX:
-            raise ValueError(f"no node has {len(facts['devices'])} GPUs; {DEVICES_MAX} at most")
+        if len(facts["devices"]) > DEVICES_MOST:
+            raise ValueError(f"no node has {len(facts['devices'])} GPUs; {DEVICES_MOST} at most")
         return selected(self.name, facts["devices"], self._selection)
 
     def _link_up(self, hello: Facts) -> LinkUp:
         """What the agent has, by which name the core knows it."""
         return link_up_of(self.name, hello)
 
-    def _heard(self, message: Facts) -> list[Report]:
-        """What a message says. Raises `LinkLost` where that cannot be understood."""
-        with understood(self.name, f"{str(message.get('type'))[:40]!r}"):
-            return list(self._reports(message))
+    def _heard(self, message: Facts) -> Iterator[Report]:
+        """What a message says, in parts. Raises `LinkLost` where that cannot be understood."""
+        with understood(self.name, f"{words(message.get('type'), 40)!r}"):
+            yield from self._reports(message)
 
     def _reports(self, message: Facts) -> Iterator[Report]:
         kind = message.get("type")
         if kind == "facts" and message["facts"]:
-            inputs = tuple(input_of(self.name, fact) for fact in message["facts"])
-            yield Report(inputs=inputs, receipt=_receipt(message["facts"][-1]))
-        elif kind == "progress":
-            yield Report(inputs=(progress_of(message),))
+            yield from self._told(message["facts"])
+            return
+        if not is_shallow(message, self._bounds.depth + ENVELOPE_LEVELS):
+            raise ValueError(f"it is nested deeper than {self._bounds.depth} levels")
+        if kind == "progress":
+            yield from (Report(inputs=(each,)) for each in progress_of(message))
         elif kind == "leaving":
             yield Report(inputs=tuple(self._goes({"leaving": message.get("why")})))
-        elif kind == "so_far" and isinstance(message.get("attempt"), str):
-            yield Report(inputs=(SoFar(attempt=message["attempt"], result=message.get("result")),))
+        elif kind == "so_far" and (told := so_far_of(self.name, message, self._bounds)) is not None:
+            yield Report(inputs=(told,))
         elif kind == "telemetry":
             yield Report(inputs=(telemetry_of(self.name, message),))
         elif kind == "proved":
@@ -321,6 +338,13 @@ class AgentedNode(ABC):
             yield Report(inputs=refused)
         elif kind == "error":
             yield Report(inputs=(Trouble(where=f"agent on {self.name}", what=words(message.get("error"), WORDS_MAX)),))
+
+    def _told(self, facts: Sequence[Facts]) -> Iterator[Report]:
+        """Facts; with the last of them the number that they are acknowledged by."""
+        receipt, left = _receipt(facts[-1]), len(facts)
+        for inputs in inputs_of(self.name, facts, self._bounds):
+            left -= len(inputs)
+            yield Report(inputs=inputs, receipt=None if left else receipt)
 
 
 def _too_early(node: str, order: AttemptOrder) -> Ended:
@@ -331,8 +355,8 @@ def _too_early(node: str, order: AttemptOrder) -> Ended:
 def devices_of(node: str, facts: Facts, cpu_slots: int | None) -> tuple[DeviceSpec, ...]:
     """The devices an agent found: its GPUs, and CPU slots (as many as it has cores, unless settings say otherwise)."""
     slots = (facts["cpus"] if cpu_slots is None else cpu_slots) or 0
-    if slots > DEVICES_MAX or len(facts["devices"]) > DEVICES_MAX:
-        raise ValueError(f"no node has {slots} CPUs and {len(facts['devices'])} GPUs; {DEVICES_MAX} of each at most")
+    if slots > DEVICES_MOST or len(facts["devices"]) > DEVICES_MOST:
+        raise ValueError(f"no node has {slots} CPUs and {len(facts['devices'])} GPUs; {DEVICES_MOST} of each at most")
     cpus = [DeviceSpec(id=f"{node}/cpu{at}", node=node, kind=DeviceKind.CPU, index=at) for at in range(slots)]
     gpus = [_gpu(node, found) for found in facts["devices"]]
     if len({each.id for each in gpus}) < len(gpus):
@@ -348,7 +372,6 @@ def _receipt(fact: Facts) -> int:
 
 
 def _gpu(node: str, found: Facts) -> DeviceSpec:
-    kind = DeviceKind(found["kind"])
-    vram, index = found.get("vram_bytes"), found["index"]
-    values = {"id": f"{node}/{kind}{index}", "node": node, "kind": kind, "index": index, "model": found.get("model")}
-    return checked(DeviceSpec, {**values, "vram_gb": None if vram is None else vram / 2**30})
+    gpu = gpu_of(found)
+    name = f"{node}/{gpu.kind}{gpu.index}"
+    return DeviceSpec(id=name, node=node, kind=gpu.kind, index=gpu.index, model=gpu.model, vram_gb=gpu.vram_gb)

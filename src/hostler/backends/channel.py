@@ -9,12 +9,27 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from hostler.backends.base import Facts
+from hostler.backends.bounds import (
+    FILES_LINE,
+    USUAL,
+    Bounds,
+    LimitBroken,
+    NodeFault,
+    Pace,
+    expect_bearable,
+    expect_carrier,
+)
 from hostler.model.errors import LinkLost, LinkRefused
 
 PROTOCOL = 1
 SAID = 2000
-"""Letters of an error that a node tells: it goes into the journal, and a line may have 64 MiB."""
-LINE_MAX = 64 << 20
+"""Letters of an error that a node reports: it goes into the journal."""
+LINE_MAX = FILES_LINE
+"""Bytes of the longest line of any connection, those for files included. What an agent reports has a lower limit."""
+DESK_LINE_MAX = 64 << 20
+"""The same of the desk of a cluster: what a command there prints is one line."""
+EARLY_MOST = 100
+"""Messages that an agent may send before it answers the first question."""
 ANSWER_S = 30.0
 SILENCE_S = 45.0
 """An agent sends telemetry every 10 s; one that is silent for so long hangs, or its stream does."""
@@ -29,6 +44,11 @@ class Channel:
         self._writer = writer
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Facts]] = {}
+        self._bounds = USUAL
+
+    def limit(self, bounds: Bounds) -> None:
+        """Hold the agent to other limits than the usual ones."""
+        self._bounds = bounds
 
     async def send(self, message: Facts) -> None:
         """Send a request that is not answered."""
@@ -71,21 +91,31 @@ class Channel:
         """Ask while nobody reads `messages` yet; returns the answer, and what came before it."""
         early: list[Facts] = []
         await self.send({**message, "id": 0})
-        while (answer := await _read(self._reader)).get("id") != 0:
+        while (answer := decoded(await _read(self._reader, self._bounds))).get("id") != 0:
             early.append(answer)
+            if len(early) > EARLY_MOST:
+                raise LimitBroken(f"the agent sent {len(early)} messages before it answered")
         return answer, early
 
     async def messages(self) -> AsyncIterator[Facts]:
-        """Everything the agent sends that answers no question. Ends by `LinkLost`."""
+        """Everything the agent sends that answers no question, no faster than it may. Ends by `LinkLost`."""
+        clock = asyncio.get_running_loop()
+        pace = Pace(self._bounds, clock.time())
         try:
             while True:
-                message = await _read(self._reader)
+                line = await _read(self._reader, self._bounds)
+                message = decoded(line)
                 number = message.get("id")
-                asked = self._asked.get(number) if isinstance(number, int) else None
-                if asked is None:
-                    yield message
-                elif not asked.done():
+                asked = self._asked.get(number) if type(number) is int else None
+                if asked is not None and not asked.done():
                     asked.set_result(message)
+                    continue
+                facts = message.get("facts")
+                count = len(facts) if isinstance(facts, list) else None
+                expect_carrier(message.get("type"), count or 1, len(line), self._bounds)
+                # Lines that have come already are read without a pause otherwise, and nothing else is done meanwhile.
+                await asyncio.sleep(pace.wait_s(count, len(line), clock.time()))
+                yield message
         finally:
             self._fail_questions()
 
@@ -119,7 +149,7 @@ def greeting(controller: str, epoch: int) -> Facts:
 async def greeted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, epoch: int) -> Channel:
     """The same where the opening words have been said already."""
     try:
-        answer = await _read(reader)
+        answer = decoded(await _read(reader, USUAL))
         if answer.get("type") != "hello" or answer.get("protocol") != PROTOCOL:
             why = words(answer.get("reason") or answer)
             raise LinkRefused(f"the agent refused this controller (epoch {epoch}): {why}")
@@ -134,26 +164,38 @@ def encoded(message: Facts) -> bytes:
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
-async def _read(reader: asyncio.StreamReader) -> Facts:
+async def _read(reader: asyncio.StreamReader, bounds: Bounds) -> bytes:
     try:
         async with asyncio.timeout(SILENCE_S):
             line = await reader.readline()
     except TimeoutError as error:
         raise LinkLost(f"the agent has been silent for {SILENCE_S:g} s; it hangs, or its machine does") from error
-    except (OSError, ValueError) as error:
+    except ValueError as error:  # what a reader raises whose line does not end
+        raise LimitBroken(f"the agent sent a line without an end: {error}") from error
+    except OSError as error:
         raise LinkLost(f"the stream from the agent broke: {error}") from error
     if not line.endswith(b"\n"):
         raise LinkLost("the agent hung up")
+    expect_bearable(line, bounds)
+    return line
+
+
+def decoded(line: bytes) -> Facts:
+    """The message in a line. Raises `LinkLost` where it is none, or has numbers that JSON does not know."""
     try:
-        message = json.loads(line)
+        message = json.loads(line, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise LinkLost(f"the agent sent a line that is no JSON: {line[:80]!r}") from error
+        raise NodeFault(f"the agent sent a line that is no JSON: {line[:80]!r}") from error
     if not isinstance(message, dict):
-        raise LinkLost(f"the agent sent no JSON object: {line[:80]!r}")
+        raise NodeFault(f"the agent sent no JSON object: {line[:80]!r}")
     return message
 
 
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
 def words(value: object, most: int = SAID) -> str:
-    """What a node says, as it can be told: no longer than that, and halves of surrogate pairs, which UTF-8 has no form
-    for, as escapes."""
-    return str(value)[:most].encode(errors="backslashreplace").decode()
+    """A text of a node as it can be kept: no longer than that, without NUL, and with halves of surrogate pairs, which
+    UTF-8 has no form for, as escapes."""
+    return str(value)[:most].encode(errors="backslashreplace").decode().replace("\0", "\ufffd")

@@ -11,8 +11,10 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from hostler.agent.files import CHANGED_MAX, LEFT_SHOWN
 from hostler.backends.arriving import PIECE, Disk, Sink, Wanted, folders, looked, opened, resumed, verified, written
 from hostler.backends.base import GONE, Changed
+from hostler.backends.bounds import FILES_LINE
 from hostler.backends.channel import PROTOCOL, encoded, words
 from hostler.backends.receiver import counted, hash_told, misfit
 from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused, PartlyFetched
@@ -84,6 +86,17 @@ class Paced(NamedTuple):
     thread: Executor
 
 
+class Outputs(NamedTuple):
+    """The files that patterns mean where an attempt ran."""
+
+    folder: str
+    files: list[tuple[str, int]]
+    """Paths and sizes."""
+    links: tuple[str, ...]
+    """Some of the symbolic links that they mean, which are not fetched."""
+    links_count: int
+
+
 class Landed:
     """Files that have come, with their hashes, and are on their way to the disk."""
 
@@ -126,7 +139,9 @@ class Courier:
         await self._send({"type": "files", "protocol": PROTOCOL, "epoch": epoch, "guest": guest})
         answer = await self._hear()
         if answer.get("type") != "hello":
-            raise LinkRefused(f"the agent on {self._where} refused to take files: {answer.get('reason') or answer}")
+            raise LinkRefused(
+                f"the agent on {self._where} refused to take files: {words(answer.get('reason') or answer)}"
+            )
 
     async def put(self, parcels: Sequence[Parcel]) -> None:
         """Send what the node does not have. Raises `FilesError` where it has no room, or a file changes meanwhile."""
@@ -166,11 +181,12 @@ class Courier:
         with understood("a folder"):
             return str(answer["path"])
 
-    async def outputs(self, attempt: str, patterns: Sequence[str]) -> tuple[str, list[tuple[str, int]]]:
+    async def outputs(self, attempt: str, patterns: Sequence[str]) -> Outputs:
         """The folder in which an attempt ran, and the files below it that patterns mean, with their sizes."""
         answer = await self.ask({"op": "outputs", "attempt": attempt, "patterns": list(patterns)})
         with understood(f"the files of {attempt}"):
-            return str(answer["folder"]), [(str(path), int(size)) for path, size in answer["files"]]
+            files = [(str(path), int(size)) for path, size in answer["files"]]
+            return Outputs(str(answer["folder"]), files, *_links(answer))
 
     async def changed(self, attempt: str, laid: Sequence[str]) -> tuple[str, Changed]:
         """The folder in which an attempt ran, and the files below it that are new or changed.
@@ -182,9 +198,11 @@ class Courier:
             if answer.get("gone"):
                 raise PartlyFetched(GONE)
             files = tuple((str(path), int(size)) for path, size in answer["files"])
+            if len(files) > 2 * CHANGED_MAX or sum(size for _, size in files) > int(answer["bytes"]):
+                raise ValueError(f"it lists {len(files)} files, and their number and size are not those that it states")
             left = tuple(str(path) for path in answer["left"])
             counts = int(answer["count"]), int(answer["bytes"]), int(answer["left_count"])
-            return str(answer["folder"]), Changed(files, *counts[:2], left, counts[2])
+            return str(answer["folder"]), Changed(files, *counts[:2], left, counts[2], *_links(answer))
 
     async def find(self, names: Sequence[str]) -> dict[str, tuple[str, int]]:
         """Paths and sizes of artifacts of the node by their hashes, as far as they are there."""
@@ -338,6 +356,8 @@ class Courier:
             answer = self._understood(await self._hear())
             with understood("a piece of a file"):
                 pieces, left = list[bytes](), int(answer.get("count", 0))
+                if not 0 <= left <= (most := int(request.get("limit", PIECE))):
+                    raise ValueError(f"{left} bytes are to follow, {most} were asked for")
             while left > 0:
                 pieces.append(await self._read(left))
                 left -= len(pieces[-1])
@@ -374,7 +394,10 @@ class Courier:
     async def _hear(self) -> dict[str, Any]:
         try:
             line = await self._reader.readline()
-        except (OSError, ValueError) as error:
+        except ValueError as error:  # to ask for the same again would bring the same
+            self.close()
+            raise FilesError(f"{self._where} answers with a line longer than {FILES_LINE} bytes: {error}") from error
+        except OSError as error:
             raise self._lost(str(error)) from error
         if not line.endswith(b"\n"):
             raise self._lost("it hung up")
@@ -411,6 +434,11 @@ class Courier:
     def _lost(self, why: str) -> LinkLost:
         self.close()
         return LinkLost(f"the connection for files to {self._where} broke: {why}")
+
+
+def _links(answer: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
+    """Some symbolic links and how many there are; an earlier agent says nothing of them."""
+    return tuple(str(path) for path in answer.get("links", ())[:LEFT_SHOWN]), int(answer.get("links_count", 0))
 
 
 @contextmanager

@@ -75,6 +75,19 @@ def output_of(node: str, attempt: str, limit: int, answer: Mapping[str, Any], *,
         return told
 
 
+def chunk_of(node: str, attempt: str, stream: str, limit: int, answer: Mapping[str, Any]) -> LogChunk:
+    """A piece of one stream. Raises `LinkLost` where the answer is no such piece."""
+    with understood(node, f"the output of {attempt}"):
+        offset, size, data = answer["offset"], answer["size"], base64.b64decode(answer["data"], validate=True)
+        if not all(type(each) is int and 0 <= each <= SIZE_MOST for each in (offset, size)):
+            raise ValueError("its offset and its size are not two numbers of bytes")
+        if len(data) > limit or offset + len(data) > size:
+            raise ValueError("it is longer than what was asked for, or than the stream")
+        return LogChunk(
+            attempt=attempt, stream=stream, offset=offset, data=data, size=size, ended=answer["ended"] is True
+        )
+
+
 def _canonical(data: str) -> str:
     """Raises `ValueError` unless it is base64 of at least one byte."""
     made = base64.b64decode(data, validate=True)

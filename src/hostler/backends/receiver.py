@@ -26,7 +26,7 @@ from typing import IO, Any
 BUFFER_BYTES = 1 << 20
 SMALL_BYTES = 1 << 18
 """Of a file that is taken whole: it fits into the buffer."""
-LINE_BYTES = 64 << 20
+LINE_BYTES = 8 << 20
 PIECE = 4 << 20
 BEGIN_EVERY = 64 << 20
 """Bytes of a large file after which the disk begins with them, and of others after which they are told of."""

@@ -36,7 +36,7 @@ class RemoteNode(AgentedNode):
 
     def __init__(self, name: str, *, packer: Packer, python: str = "python3", **others: Unpack[Options]) -> None:
         super().__init__(name, python=python, **others)
-        self._carrier = Carrier(self._courier, self._courier_for_much, packer, others["store"])
+        self._carrier = Carrier(self._courier, self._courier_for_much, packer, others["store"], self._bounds.outputs)
         self._epoch = 0
         self._shelves: WeakSet[Courier] = WeakSet()
         """Connections for folders in which copies are kept."""

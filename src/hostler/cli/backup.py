@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from hostler.cli.common import Json, OwnStateDir as Directory, directory
 from hostler.cli.declarations import Argument, Option
@@ -44,7 +46,8 @@ def create(
     from hostler.runtime.backing import create as make
     from hostler.runtime.statedir import StateDir
 
-    made = make(StateDir(directory(state_dir)), target, time.time())
+    with ended_by_signals():
+        made = make(StateDir(directory(state_dir)), target, time.time())
     if as_json:
         say_json({"path": str(made.path), "bytes": made.bytes, "sha256": made.sha256, **_about(made.manifest)})
         return
@@ -52,6 +55,21 @@ def create(
     say(paragraph(_what(made.manifest)))
     warning = "It holds secrets (tokens, keys): nobody but its owner may read it (mode 0600)."
     say(paragraph(f"{warning} Keep it so where you copy it"))
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Let the signals that end a program end it as an exception does: nothing temporary is left."""
+
+    def end(number: int, frame: object) -> NoReturn:
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def verify(file: File, as_json: Json = False, state_dir: Directory = None) -> None:

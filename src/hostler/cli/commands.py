@@ -208,9 +208,9 @@ GROUPS = {
         },
     ),
     "journal": Group(
-        "show, migrate",
-        "Show where the journal is, and take it to another database.",
-        {"show": "store:show", "migrate": "store:migrate"},
+        "show, migrate, repair",
+        "Show where the journal is, take it to another database, and repair it.",
+        {"show": "store:show", "migrate": "store:migrate", "repair": "store:repair"},
     ),
     "disk": Group(
         "what may be deleted",

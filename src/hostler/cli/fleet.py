@@ -131,6 +131,9 @@ def _status_lines(view: View) -> Iterator[str]:
     yield from wrapped("", f"{clean(view['fleet'])}: hostler {clean(view['version'])}, entry {view['seq']}")
     if view["leader"] is not None:
         yield from paragraph(f"standby  stands by and changes nothing; {clean(view['leader'])} leads", rest="         ")
+    if view.get("unwritten") is not None:
+        since = f"what follows is as of entry {view['seq']}, the last one that it has"
+        yield from paragraph(f"journal  cannot be written: {clean(view['unwritten'])}; {since}", rest="         ")
     if view["draining"] is not None:
         yield from paragraph(draining_text(view), rest="         ")
     yield f"jobs     {counts}"

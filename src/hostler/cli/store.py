@@ -1,4 +1,4 @@
-"""`hostler journal`: where the journal is, and taking it to another database."""
+"""`hostler journal`: where the journal is, taking it to another database, and repairing it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from hostler import __version__
 from hostler.cli.common import Json, OwnStateDir, directory
 from hostler.cli.declarations import Option
-from hostler.cli.show import Column, plural, quantity, say, say_json, table
+from hostler.cli.show import Column, clean, paragraph, plural, quantity, say, say_json, table
 
 if TYPE_CHECKING:
     from hostler.store.journal import Sizes
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 SQLITE = "sqlite"
+SHOWN = 20
 TABLES = (Column("TABLE"), Column("ROWS", right=True), Column("SHA-256", yields=True))
 
 
@@ -110,6 +111,41 @@ def migrate(
         return
     say(table(TABLES, [(name, count, moved.sha256[name]) for name, count in moved.rows.items()]))
     print(f"read back and compared: all the same; {_next(moved, to)}. What was there is in {aside}")
+
+
+def repair(as_json: Json = False, state_dir: OwnStateDir = None) -> None:
+    """Repair a journal of which entries are damaged, after a copy of it; then `hostler up`.
+
+    Damaged entries are set aside. The state goes on from the newest snapshot and all entries after it that can be
+    read and fit; what does not is listed. No controller may run meanwhile. A journal without damage stays as it is.
+
+    Example:
+      hostler journal repair
+    """
+    from hostler.runtime.repairing import repair as mend
+    from hostler.runtime.statedir import StateDir as Directory
+
+    done = mend(Directory(directory(state_dir)), time.time())
+    if as_json:
+        lost = [{"entry": fault.seq, "why": fault.what, "kept": fault.seq <= done.base} for fault in done.lost]
+        told = {"store": done.store, "copy": None if done.copy is None else str(done.copy), "newest": done.newest}
+        say_json({**told, "snapshot": done.base, "set_aside": lost, "jobs_gone": list(done.jobs_gone)})
+        return
+    if done.copy is None:
+        print(f"{clean(done.store)}: no entry is damaged; nothing was changed")
+        return
+    print(f"copy     {clean(str(done.copy))} (as it was; delete it once it is not needed)")
+    print(f"journal  {clean(done.store)}, up to entry {done.newest}")
+    print(f"aside    {plural(len(done.lost), 'row')}:")
+    for fault in done.lost[:SHOWN]:
+        effect = "its effect is in the snapshot" if fault.seq <= done.base else "its effect is lost"
+        say(paragraph(f"{fault.seq}  {clean(fault.what)}; {effect}", "  ", "    "))
+    if len(done.lost) > SHOWN:
+        print(f"  and {len(done.lost) - SHOWN} more (--json has them all)")
+    gone = ", ".join(done.jobs_gone[:SHOWN])
+    more = f" and {len(done.jobs_gone) - SHOWN} more" if len(done.jobs_gone) > SHOWN else ""
+    say(paragraph(f"jobs of which nothing is known any more: {gone}{more}" if gone else "no job is gone"))
+    print("now: hostler up")
 
 
 def _next(moved: Moved, to: str) -> str:

@@ -1808,6 +1808,7 @@ class Status(TypedDict):
     alerts: int
     leader: str | None
     nodes_away: dict[str, str]
+    unwritten: str | None
     draining: list[str] | None
 
 

@@ -14,6 +14,8 @@ from hostler.policy.fit import Gate, Refusal
 
 ITSELF = "the node itself"
 """Who wants nothing new on a node that is about to go."""
+HOSTLER = "hostler"
+"""Who holds a node that reports on the work of others."""
 CHORE = "device cordons"
 """A cordon of a device may have expired."""
 Fold: TypeAlias = Callable[[State, Index, Any], None]
@@ -102,7 +104,8 @@ def _cordoned(state: State, index: Index, event: events.NodeCordoned) -> None:
     )
     for name in index.devices_at.get(event.node, ()):
         index.closed(name)
-    _changed(state, index, event.node)
+    if event.who != HOSTLER:  # a node must not be able to have others looked at in another order by lying of them
+        _changed(state, index, event.node)
 
 
 def _drained(state: State, index: Index, event: events.NodeDrained) -> None:
@@ -111,6 +114,7 @@ def _drained(state: State, index: Index, event: events.NodeDrained) -> None:
 
 def _resumed(state: State, index: Index, event: events.NodeResumed) -> None:
     del state.cordons[event.node]
+    index.conduct[event.node].foreign.clear()
     for name in index.devices_at.get(event.node, ()):
         index.opened(state, name)
     _changed(state, index, event.node)

@@ -12,6 +12,7 @@ from hostler.model.codec import record_fault
 from hostler.model.errors import IllegalTransition, NotFound, SpecError
 from hostler.model.events import Event, JobSubmitted
 from hostler.model.groups import JOBS_MAX, GroupResult, GroupSubmitted, GroupView, SubmitGroup
+from hostler.model.texts import NUL_RULE
 from hostler.model.work import JobState
 
 Emit: TypeAlias = Callable[[Event], None]
@@ -31,10 +32,10 @@ def find(state: State, name: str) -> JobGroup:
 def expect_valid(given: SubmitGroup) -> None:
     """Raise `SpecError` unless a group may have so many jobs and can be read back from the journal."""
     fault = record_fault(given.spec)
+    if fault is not None and fault.endswith(NUL_RULE):
+        raise SpecError(f"group {given.spec.name!a}: {fault}")
     if fault is not None:
         raise SpecError(f"group {given.spec.name!a} could not be read back from the journal: {fault}")
-    if "\0" in given.spec.name:
-        raise SpecError(f"group {given.spec.name!a}: its name contains a NUL byte, which no text here may have")
     if not given.jobs:
         raise SpecError(f"group {given.spec.name!r} has no jobs; submit at least one")
     if len(given.jobs) > JOBS_MAX:

@@ -14,6 +14,7 @@ from itertools import islice
 
 from hostler.core.alerting.state import Watching
 from hostler.core.care.state import Heard
+from hostler.core.conduct import Conduct
 from hostler.core.dependencies import unfinished
 from hostler.core.kinds import Kinds
 from hostler.core.metering.state import Metered
@@ -230,6 +231,8 @@ class Index:
     """Nodes whose devices must be read before what waits for them is decided. Volatile."""
     pools: PoolSight = field(default_factory=PoolSight)
     """What was last seen of nodes that are pools. Volatile."""
+    conduct: dict[str, Conduct] = field(default_factory=lambda: defaultdict(Conduct))
+    """By node: its faults of late. Volatile."""
     devices_at: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
     """Devices by node, those that it had once among them."""
     loads: dict[str, Load] = field(default_factory=lambda: defaultdict(Load))

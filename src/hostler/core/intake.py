@@ -10,7 +10,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from hostler.core import artifacts, draining, fetching, foreign_use, judging, past, pools, requests, restoring, sweeping
+from hostler.core import (
+    artifacts,
+    draining,
+    fetching,
+    foreign_use,
+    judging,
+    past,
+    pools,
+    reports,
+    requests,
+    restoring,
+    sweeping,
+)
 from hostler.core.access import intake as access
 from hostler.core.alerting import intake as alerting
 from hostler.core.care import intake as care
@@ -71,13 +83,14 @@ def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> No
     node = _node(state, given.node)
     known = node.agent in (None, given.agent)
     shrunk: dict[str, None] = {}
+    attempts, chunks = frozenset(given.attempts), frozenset(given.chunks)
     evidence = f"{given.node} runs agent {given.agent} ({given.incarnation}); the attempt was put on agent {node.agent}"
     for device in _devices(state, index, given.node):
-        for name in [each for each in device.attempts if each not in given.attempts]:
+        for name in [each for each in device.attempts if each not in attempts]:
             if not known or state.jobs[job_of(name)].state is JobState.RUNNING:
                 judging.lose(state, index, name, evidence, emit)
-        restoring.take_back(state, index, device, given.attempts, emit)
-        for name in [each for each in device.chunks if each not in given.chunks]:
+        restoring.take_back(state, index, device, attempts, emit)
+        for name in [each for each in device.chunks if each not in chunks]:
             if not known:
                 _give_back(state, name, "node_lost", emit)
                 shrunk[job_of(name)] = None
@@ -291,6 +304,7 @@ TAKES: dict[type, Take] = {
     inputs.RevokeToken: access.revoke_token,
     inputs.Asked: _asked,
     inputs.Knowing: past.knowing(take),
+    inputs.Reported: reports.reported(take),
     inputs.EndHour: _end_hour,
     inputs.Tick: _tick,
     **pools.TAKES,

@@ -29,16 +29,37 @@ from hostler.core.loop.decide import populate
 from hostler.core.rebuilding import rebuilt
 from hostler.core.state import State
 from hostler.core.trust import canary, decide as trust
+from hostler.model.codec import legible
 from hostler.model.commands import Command, ReadDevices
-from hostler.model.errors import CorruptState, HostlerError, IllegalTransition
-from hostler.model.events import Entry, Event, JobsLeft, subject
-from hostler.model.inputs import Input
+from hostler.model.errors import CorruptState, EventRefused, HostlerError, IllegalTransition, UsageError
+from hostler.model.events import Entry, Event, JobsLeft, JobSubmitted, TroubleRecorded, subject
+from hostler.model.fleet import NodeSpec
+from hostler.model.inputs import (
+    Asked,
+    Input,
+    Knowing,
+    LinkUp,
+    PoolSeen,
+    RlTelemetry,
+    Submit,
+    SubmitGroup,
+    Telemetry,
+    Wish,
+)
 from hostler.model.past import PastJob
+from hostler.model.readback import readback_fault
 from hostler.model.record import record
+from hostler.model.texts import nul_fault
 from hostler.model.usage import HourRow
 
 PASSES_MOST = 5
 """How often devices that came free while others were given away are looked at again, in one step."""
+READ_BACK_BEFORE = (JobSubmitted,)
+"""Events of which everything from outside was read back before, one job at a time (`submission`)."""
+READ_BACK_WHOLE = (LinkUp, Telemetry, RlTelemetry, PoolSeen)
+"""Inputs that are read back before anything follows from them: of the first several events, of the others decisions."""
+SHOWN = 300
+"""Characters of what is wrong with an event, in the record of it."""
 STORY_LENGTH = 1000
 """Newest entries kept for the message of an illegal transition."""
 
@@ -93,6 +114,8 @@ class Core:
         self.index.wake(self.state, self._time(now))
 
         def emit(event: Event) -> None:
+            if not isinstance(event, READ_BACK_BEFORE):
+                _expect_readable(event, event.kind)
             entry = Entry(seq=self.state.seq + 1, at=self.index.now, event=event)
             if isinstance(event, JobsLeft):
                 left.extend(past.dumped(self.state, self.state.jobs[name]) for name in event.jobs)
@@ -101,7 +124,10 @@ class Core:
             commands.extend(orders.commands(self.state, self.index, event))
 
         answers = [self._take(given, emit) for given in inputs]
-        self._decide(emit)
+        try:
+            self._decide(emit)
+        except EventRefused as refusal:
+            raise CorruptState(f"a decision cannot be written: {refusal}. This is a defect of Hostler") from refusal
         commands.extend(orders.prove(self.state, device) for device in canary.due(self.state, self.index))
         commands.extend(ReadDevices(node=name) for name in foreign_use.due(self.state, self.index))
         question = planning.due(self.state, self.index)
@@ -157,10 +183,20 @@ class Core:
         return now + self._ahead_s
 
     def _take(self, given: Input, emit: decide.Emit) -> Any:
+        before = self.state.seq
         try:
+            _expect_texts(given)
+            if isinstance(given, READ_BACK_WHOLE):
+                _expect_readable(given, type(given).__name__)
             return intake.take(self.state, self.index, given, emit)
         except CorruptState:
             raise
+        except EventRefused as refusal:
+            if self.state.seq != before:  # half of an input would be a state that no input leads to
+                raise CorruptState(f"{type(given).__name__} was applied in part: {refusal}") from refusal
+            if not isinstance(given, Asked | Knowing | Wish):  # who asked is answered
+                emit(legible(TroubleRecorded(where=_sender(given), what=str(refusal))))
+            return refusal
         except HostlerError as refusal:
             return refusal
 
@@ -181,6 +217,30 @@ def reaching(due: float, ahead_s: float) -> float:
     while at + ahead_s < due:
         at = math.nextafter(at, math.inf)
     return at
+
+
+def _expect_readable(value: Event | Input, what: str) -> None:
+    """Raise `EventRefused` for a record that no journal could give back: it is neither applied nor written."""
+    fault = readback_fault(value)
+    if fault is not None:
+        raise EventRefused(f"{what} was refused, it could not be read back from the journal: {fault[:SHOWN]}")
+
+
+def _sender(given: Input) -> str:
+    """Which node an input is of, for people; of others what kind of input it is."""
+    node = getattr(given, "node", None)
+    name = node.name if isinstance(node, NodeSpec) else node
+    return f"node {name}" if isinstance(name, str) else type(given).__name__
+
+
+def _expect_texts(given: Input) -> None:
+    """Raise `UsageError` where a text of what somebody asks for has a NUL character. Nodes' texts are escaped later."""
+    while isinstance(given, Asked | Knowing):
+        given = given.given
+    # Jobs are looked through one by one where they are admitted.
+    fault = nul_fault(given) if isinstance(given, Wish) and not isinstance(given, Submit | SubmitGroup) else None
+    if fault is not None:
+        raise UsageError(f"the request was refused: {fault}")
 
 
 def story(entries: Iterable[Entry], job: str | None) -> list[Entry]:

@@ -39,7 +39,7 @@ from hostler.model.commands import (
     WorkerOrder,
 )
 from hostler.model.events import Event, job_of
-from hostler.model.files import Fetch
+from hostler.model.files import LINKS_LEFT, Fetch
 from hostler.model.fleet import DeviceSpec, NodeSpec, binding
 from hostler.model.work import (
     JobState,
@@ -142,7 +142,8 @@ def _files_fetched(state: State, index: Index, event: events.FilesFetched) -> It
     """Where it has not come, what is there is all there is; it stays until the node is linked anew."""
     attempt = state.jobs[job_of(event.attempt)].attempt
     assert attempt is not None
-    if event.error is None and event.unfetched is None:
+    is_all_here = event.unfetched is None or event.unfetched.startswith(LINKS_LEFT)
+    if event.error is None and is_all_here:
         yield from _cleared(state, state.devices[attempt.device].spec.node, event.attempt)
 
 
@@ -219,9 +220,11 @@ def _node_linked(state: State, index: Index, event: events.NodeLinked) -> Iterat
             yield from _reconcile_chunk(state, index, event.node, name, name in chunks)
     for attempt, names in closing.awaited(state, event.node):
         yield Secure(node=event.node, attempt=attempt, artifacts=names)
-    stray = (name for name in event.attempts if not _current(state, name))
+    mine = frozenset(ours)
+    stray = (name for name in event.attempts if name not in mine)
     yield from (Stop(node=event.node, attempt=name, reason="not wanted") for name in stray)
-    stray = (name for name in event.chunks if not _leased(state, name))
+    lent = {name for device in _devices(state, index, event.node) for name in device.chunks}
+    stray = (name for name in event.chunks if name not in lent)
     yield from (Recall(node=event.node, chunk=name, reason="not wanted") for name in stray)
     for sweep in state.sweeps.values():
         if sweep.workers and state.jobs[sweep.job].state.final:

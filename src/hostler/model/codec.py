@@ -17,6 +17,7 @@ from hostler.model.errors import CorruptState, SpecError
 from hostler.model.events import Event
 from hostler.model.faults import EXTRA, MISSING, UNSEEN, Fault, faults_in, found_by, rules_of, unknown
 from hostler.model.schemas import KeyPath, Schema, keys_at, show
+from hostler.model.texts import NUL_IN_JSON, nul_fault
 from hostler.model.work import NAME_MAX, JobSpec
 
 RecordT = TypeVar("RecordT")
@@ -101,7 +102,10 @@ def record_fault(value: object) -> str | None:
 
 
 def legible(value: RecordT) -> RecordT:
-    """The record, with halves of surrogate pairs in its texts written as escapes: UTF-8 has no form for them."""
+    """The record, with halves of surrogate pairs and NUL characters in its texts written as escapes.
+
+    UTF-8 has no form for the former, PostgreSQL none for the latter.
+    """
     texts = {name: getattr(value, name) for name in _texts(type(value))}  # type: ignore[arg-type]
     changed = {name: clean for name, text in texts.items() if (clean := _legible(text)) is not text}
     return replace(value, **changed) if changed else value  # type: ignore[type-var]
@@ -168,7 +172,9 @@ def _lost_on_the_way(value: object, shape: Any) -> str | None:
         return explain(error, from_json(written))
     except PydanticSerializationError as error:
         return str(error)
-    return None if back == value else "JSON has no form for some of its values (NaN, infinity, a tuple)"
+    if back != value:
+        return "JSON has no form for some of its values (NaN, infinity, a tuple)"
+    return nul_fault(value) if shape is not Any and NUL_IN_JSON in written else None
 
 
 @cache
@@ -181,7 +187,11 @@ def _legible(value: Any) -> Any:
     if isinstance(value, tuple):
         clean = tuple(map(_legible, value))
         return value if all(new is old for new, old in zip(clean, value, strict=True)) else clean
-    if not isinstance(value, str) or value.isascii():
+    if not isinstance(value, str):
+        return value
+    if "\0" in value:
+        value = value.replace("\0", "\\x00")
+    if value.isascii():
         return value
     clean_text = value.encode(errors="backslashreplace").decode()
     return value if clean_text == value else clean_text

@@ -9,8 +9,10 @@
     │   └── NotFound             no such job, node, sweep, attempt
     ├── Conflict                 it exists already, and differs; or its state forbids what was asked
     ├── CorruptState             stored data contradicts itself or the code's invariants
+    │   ├── DamagedEntry         an entry of the journal is missing, or is not what was written
     │   ├── IllegalTransition    an event does not fit the state it is applied to
     │   └── BrokenInvariant      `validate()` found a contradiction
+    ├── EventRefused             an event would not load again from a journal; nothing came of its input
     ├── Outdated                 what was looked up for it has changed meanwhile: look again
     ├── FilesError               a file cannot be sent or fetched as it should be
     │   ├── FilesChanged         a file became another one on its way; another try may do
@@ -22,7 +24,9 @@
     │   ├── StoreFenced          another controller leads by now
     │   │   └── StoreForked      the database goes on with another history than the one it had confirmed
     │   ├── StoreFull            no space left, or read-only
+    │   ├── StoreRefused         the database refuses the data that were to be written; another try cannot help
     │   └── SchemaMismatch       the store was written by another version
+    ├── AnswerError              what answered at an address is no controller, or a broken one
     └── LinkError                a node or the controller cannot be reached
         ├── LinkLost             the connection broke; nothing is known about what runs there
         ├── LinkRefused          the other side answered, and said no
@@ -61,12 +65,24 @@ class Conflict(HostlerError):
     """It exists already and differs, or its state forbids what was asked."""
 
 
+class EventRefused(HostlerError):
+    """An event would not load again from a journal: nothing came of the input that it follows from."""
+
+
 class Outdated(HostlerError):
     """What was looked up for it has changed meanwhile: whoever gave it looks again, and gives it again."""
 
 
 class CorruptState(HostlerError):
     """Stored data contradicts itself or the code's invariants."""
+
+
+class DamagedEntry(CorruptState):
+    """An entry of the journal is missing, or is not what was written."""
+
+    def __init__(self, why: str, seq: int) -> None:
+        super().__init__(why)
+        self.seq = seq
 
 
 class IllegalTransition(CorruptState):
@@ -121,6 +137,10 @@ class StoreFull(StoreError):
     """There is no space left for the journal, or it is read-only."""
 
 
+class StoreRefused(StoreError):
+    """The database refuses the data that were to be written. Another try cannot help; the message quotes it."""
+
+
 class SchemaMismatch(StoreError):
     """The store was written by another version of Hostler."""
 
@@ -135,6 +155,10 @@ class LinkLost(LinkError):
 
 class LinkRefused(LinkError):
     """The other side answered, and said no."""
+
+
+class AnswerError(HostlerError):
+    """An answer is not that of a controller: it has another form, or no end. To ask again would not help."""
 
 
 class ControllerAbsent(LinkError):

@@ -377,11 +377,14 @@ class ChunkReturned:
 
 @record
 class ResultRefused:
-    """A result came that must not count: late, doubled, of other parameters, or of an interval already done."""
+    """A report must not count: late, doubled, of other parameters, of an interval already done, or of another node's
+    work."""
 
     kind: Literal["result.refused"] = "result.refused"
     of: str
     why: str
+    node: str | None = None
+    """The node that reported it; `None` in entries of before 0.2."""
 
 
 @record

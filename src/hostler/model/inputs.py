@@ -28,6 +28,7 @@ from hostler.model.past import Looked
 from hostler.model.planning import Plan
 from hostler.model.pools import BatchTask, Mode, Seen, Span
 from hostler.model.record import record
+from hostler.model.reported import HELD_MOST, Moment, Number, PartName, Status, Word, Words, WorkerName
 from hostler.model.rl_telemetry import AdviceTold
 from hostler.model.rules import Rules
 from hostler.model.telemetry import DeviceTelemetry
@@ -100,11 +101,11 @@ class LinkUp:
     """A node's agent answered and told what it holds."""
 
     node: str
-    agent: str
-    incarnation: int
-    boot: str | None
-    attempts: tuple[str, ...]
-    chunks: tuple[str, ...]
+    agent: Word
+    incarnation: Number
+    boot: Word | None
+    attempts: Annotated[tuple[PartName, ...], Field(max_length=HELD_MOST)]
+    chunks: Annotated[tuple[PartName, ...], Field(max_length=HELD_MOST)]
     reads_devices: bool = False
     """Whether the agent reads the use of its devices when it is asked (`ReadDevices`)."""
     memory_limits: MemoryLimits | None = None
@@ -130,28 +131,28 @@ class Launched:
 class Started:
     """A node saw the attempt's process begin."""
 
-    attempt: str
-    pid: int
-    pid_start: int
+    attempt: PartName
+    pid: Number
+    pid_start: Number
 
 
 @record
 class Ended:
     """A node saw the attempt's process end; the fields are those of `AttemptEnded`."""
 
-    attempt: str
-    started_at: float | None = None
-    ended_at: float
-    exit_code: int | None = None
-    signal: int | None = None
-    reason: str | None = None
-    error: str | None = None
-    cpu_s: float | None = None
-    max_rss_bytes: int | None = None
+    attempt: PartName
+    started_at: Moment | None = None
+    ended_at: Moment
+    exit_code: Status | None = None
+    signal: Status | None = None
+    reason: Word | None = None
+    error: Words | None = None
+    cpu_s: Moment | None = None
+    max_rss_bytes: Number | None = None
     result: Any = None
-    result_error: str | None = None
+    result_error: Words | None = None
     left: bool | None = None
-    evidence: str | None = None
+    evidence: Words | None = None
 
 
 @record
@@ -169,13 +170,13 @@ class Fetched:
 class Searched:
     """A worker searched the whole interval `[start, stop)`."""
 
-    chunk: str
-    digest: str
+    chunk: PartName
+    digest: Word
     start: int
     stop: int
     hits: tuple[dict[str, Any], ...]
-    elapsed_s: float
-    overhead_s: float | None = None
+    elapsed_s: Moment
+    overhead_s: Moment | None = None
     """How much of it was spent before the searching began; `None`: too short to tell."""
 
 
@@ -183,20 +184,20 @@ class Searched:
 class Returned:
     """A chunk comes back unfinished; `position` is its last checkpoint, `None` where there was none."""
 
-    chunk: str
+    chunk: PartName
     position: int | None = None
-    digest: str | None = None
+    digest: Word | None = None
     hits: tuple[dict[str, Any], ...] = ()
-    reason: str
-    error: str | None = None
+    reason: Word
+    error: Words | None = None
 
 
 @record
 class WorkerRefused:
     """A worker refused its parameters, or could not be started at all."""
 
-    worker: str
-    error: str
+    worker: WorkerName
+    error: Words
 
 
 @record
@@ -213,7 +214,7 @@ class DeviceProved:
 class Found:
     """All hits of a chunk up to its position, and the digest of the parameters they were found with."""
 
-    digest: str
+    digest: Word
     hits: tuple[dict[str, Any], ...]
 
 
@@ -558,6 +559,14 @@ class Knowing:
 
 
 @record
+class Reported:
+    """An input that a node reports. Of work that the node does not have it is refused."""
+
+    node: str
+    given: Input
+
+
+@record
 class EndHour:
     """An hour is over, and the controller lives: what devices had in it is to be written, if it was not yet."""
 
@@ -620,6 +629,7 @@ Input = (
     | RevokeToken
     | Asked
     | Knowing
+    | Reported
     | CopiesTold
     | GivePlaceUp
     | ReadCopies

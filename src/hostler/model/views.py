@@ -469,6 +469,8 @@ class Status:
     """Who leads, where this controller only stands by; `None`: this one leads."""
     nodes_away: Mapping[str, str] = field(default_factory=dict)
     """Why nodes are out of reach, of at most `AWAY_MOST`, by name."""
+    unwritten: str | None = None
+    """Why the journal lacks what came after entry `seq`; all of this is as of that entry. `None`: it lacks nothing."""
     draining: tuple[str, ...] | None = None
     """Of a controller that drains: jobs that still run, at most `DRAINING_MOST`; `None`: it starts jobs."""
 

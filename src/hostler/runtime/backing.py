@@ -16,7 +16,7 @@ from hostler.model.errors import NotFound, StoreFull
 from hostler.model.record import record
 from hostler.runtime.statedir import StateDir
 from hostler.store import archive
-from hostler.store.copying import copy_out
+from hostler.store.copying import check, copy_out
 
 STATE = "state/"
 """What members are called that are files of the state directory."""
@@ -35,12 +35,13 @@ class Backup:
 def create(directory: StateDir, target: Path, now: float) -> Backup:
     """Make a backup: the file `target` or, where that is a folder, one in it that is called after the time.
 
-    Raises `NotFound` where there is no journal, `Conflict` where there is such a file, `StoreError`.
+    Every entry is read back from the file and loaded before it has its name. Raises `NotFound` where there is no
+    journal, `Conflict` where there is such a file, `CorruptState` where an entry does not load, `StoreError`.
     """
     path = target / time.strftime("hostler-%Y%m%dT%H%M%SZ.backup", time.gmtime(now)) if target.is_dir() else target
     if not path.parent.is_dir():
         raise NotFound(f"there is no folder {path.parent} to put the backup into; make it first")
-    with archive.writing(path, now) as out:
+    with archive.writing(path, now, check) as out:
         # Before the journal: nothing in them may be ahead of it.
         for name, data in _files(directory):
             out.add(STATE + name, data)

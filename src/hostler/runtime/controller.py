@@ -20,13 +20,13 @@ from hostler.model.alert_views import AlertView, TargetView
 from hostler.model.artifacts import ReplicationRules
 from hostler.model.commands import Command, Fit, NodeCommand, Solve
 from hostler.model.disks import CleanView, DoomedFile, Keeping, RetentionView, TombView
-from hostler.model.errors import LinkError, LinkLost, NotFound, StoreError
+from hostler.model.errors import LinkError, LinkLost, NotFound, StoreBusy, StoreError, StoreFull
 from hostler.model.events import Entry, job_of
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
 from hostler.model.readings import LoopReading, Part, Readings
 from hostler.model.rules import CompactRules
-from hostler.model.views import LogChunk, Output
+from hostler.model.views import LogChunk, Output, Status
 from hostler.model.work import JobState, StagePayload
 from hostler.runtime.artifacts import Artifacts
 from hostler.runtime.broadcast import Broadcast
@@ -56,6 +56,7 @@ from hostler.runtime.places import Places, located, recall, troubles
 from hostler.runtime.planner import Planner
 from hostler.runtime.pump import Pump
 from hostler.runtime.replicating import Replicator
+from hostler.runtime.rowcheck import RowCheck
 from hostler.runtime.scrubbing import Scrubber
 from hostler.runtime.snapshots import fold_in_background, snapshot_of
 from hostler.runtime.statedir import StateDir
@@ -74,6 +75,11 @@ from hostler.web.rl.trails import Trails
 SNAPSHOT_CHECK_S = 5.0
 SNAPSHOT_TIMEOUT_S = 600.0
 WRITER_PATIENCE_S = 5.0
+STATUS_S = 2.0
+"""How long the journal is waited for before it is shown what it had before."""
+NO_ANSWER = "its database or disk does not answer"
+HURRIED_S = 0.2
+"""The same of a controller that was told to leave while its journal cannot be written."""
 RELEASE_S = 30.0
 """How long a controller that leaves waits for its nodes, all together, to let go of what idles there."""
 USUAL = ReplicationRules()
@@ -112,6 +118,7 @@ class Controller(Looks):
         keeping: Keeping = DRY_RUN,
         compact: CompactRules = COMPACT,
         keep_usage_s: float = YEAR_S,
+        log_bytes: int = 10 << 20,
         term: Term | None = None,
     ) -> None:
         self._directory = directory
@@ -132,9 +139,11 @@ class Controller(Looks):
         self._vitals = vitals = Vitals(clock)
         execute, publish = vitals.beside(COMMANDS, self._execute), vitals.beside(JOURNAL, self._publish)
         self._compactor = Compactor(self._journal, compact, clock, self.record, partial(vitals.beat, COMPACTION))
+        self._status = self.status()
+        self._rows = RowCheck(self._journal, clock, self.record)
         self._pump = Pump(self._core, self._writer, clock, execute, publish)
         self._fleet_nodes = frozenset(backends)
-        self._logs = KeptLogs(directory.logs)
+        self._logs = KeptLogs(directory.logs, log_bytes)
         self._snapshots = SnapshotStore(directory.snapshots)
         self._fitter = Fitter(vitals.beside(RATINGS, self._pump.post))
         self._planner = Planner(vitals.beside(PLANS, self._pump.post))
@@ -157,6 +166,7 @@ class Controller(Looks):
         self._writer_death: asyncio.Future[None] | None = None
         self._running: asyncio.Task[None] | None = None
         self._draining = asyncio.Event()
+        self._hurried = False
         self._until_idle = False
         self._over = asyncio.Event()
         self.store_trouble: StoreError | None = None
@@ -321,6 +331,36 @@ class Controller(Looks):
         self._draining.set()
         self._pump.post(Drain(), done=lambda _: self._note_end())
 
+    async def written_within(self, limit_s: float) -> bool:
+        """Wait so long until the journal has all that the state shows now; whether it has."""
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._pump.written()
+        except (TimeoutError, StoreFull):
+            return False
+        return True
+
+    async def durable_status(self) -> Status:
+        """The fleet in numbers as of an entry that the journal has: now or, while it cannot be written, before that."""
+        made = self.status()
+        if await self.written_within(STATUS_S if self.store_trouble is None else 0):
+            self._status = made
+            return made
+        why = NO_ANSWER if self.store_trouble is None else str(self.store_trouble)
+        return replace(self._status, unwritten=why)
+
+    async def _keep_status(self) -> None:
+        await self.durable_status()
+
+    def hurry(self) -> None:
+        """Leave without what the journal does not take: nothing of it was confirmed."""
+        self._hurried = True
+
+    @property
+    def hurried(self) -> bool:
+        """Whether it leaves so."""
+        return self._hurried
+
     def troubles(self) -> Sequence[str]:
         """What keeps the controller from its work now: its store, nodes it cannot reach or must spare, bad devices."""
         state, late = self._core.state, self._clock.now() - AWAY_S
@@ -341,7 +381,8 @@ class Controller(Looks):
         bad = [f"{name} failed its canary: {each.why}" for name, each in state.trust.proofs.items() if each.failures]
         stores = [*troubles(self._places, self._clock.now(), AWAY_S), *self._scrubber.troubles()]
         own = [str(each) for each in (self.store_trouble, self._cleaner.trouble()) if each is not None]
-        return [*own, *away, *stores, *spared, *paused, *bad]
+        rows = [] if self._rows.trouble is None else [self._rows.trouble]
+        return [*own, *rows, *away, *stores, *spared, *paused, *bad]
 
     async def undone(self, names: Iterable[str], since: int) -> Sequence[str]:
         """Those of the jobs `names`, and of all submitted after job number `since`, that are not done; and the configs
@@ -425,6 +466,7 @@ class Controller(Looks):
             tasks.create_task(self._scrubber.run(), name="scrubber")
             tasks.create_task(self._clean(), name="disks")
             tasks.create_task(self._compactor.run(), name="compaction")
+            tasks.create_task(self._rows.run(), name="checksums")
             tasks.create_task(self._outputs.run(), name="outputs")
             if self._term.tenure is not None:
                 tasks.create_task(hang_up_in_time(self._term.tenure, self._links, self._clock), name="tenure")
@@ -439,6 +481,10 @@ class Controller(Looks):
                 on_failure=self.record,
             )
             tasks.create_task(snapshots, name="snapshots")
+            keeping = every(
+                STATUS_S, "status", self._keep_status, clock=self._clock, timeout_s=AWAY_S, on_failure=self.record
+            )
+            tasks.create_task(keeping, name="status")
             tasks.create_task(self._hours.run(self._clock, self.record), name="hours")
             pruner = SnapshotPruner(self._core, self._snapshots)
             tasks.create_task(pruner.run(self._clock, self.record), name="snapshots of jobs")
@@ -467,8 +513,12 @@ class Controller(Looks):
     async def _snapshot_if_due(self) -> None:
         seq = self._core.state.seq
         if seq - self._snapshot_seq >= self._snapshot_every:
-            self._snapshot_seq = seq
-            await fold_in_background(self._directory.place)
+            before, self._snapshot_seq = self._snapshot_seq, seq
+            try:
+                await fold_in_background(self._directory.place)
+            except StoreBusy as error:
+                self._snapshot_seq = before  # it is due still, and nothing is wrong
+                self._log.info("a snapshot is made later", why=str(error))
             self._vitals.beat(SNAPSHOTS)
 
     def _publish(self, entries: Sequence[Entry]) -> None:
@@ -606,13 +656,13 @@ class Controller(Looks):
             self._writer_death.set_exception(self._fault)
 
     def _close_store(self) -> None:
-        written = self._writer.close(WRITER_PATIENCE_S)
+        written = self._writer.close(HURRIED_S if self._hurried else WRITER_PATIENCE_S)
         try:
             # After an error the state may be ahead of what is written; such a state must never be started from.
             if written and self._journal.newest_seq() == self._core.state.seq:
                 self._journal.save_snapshot(snapshot_of(self._core))
         except StoreError as error:
             self._log.warning("no snapshot; the next start replays more", why=str(error))
-        trouble = end(self._term)
+        trouble = end(self._term, quietly=not written)
         if trouble is not None:
             self._log.warning("others take over a little later", why=str(trouble))

@@ -11,6 +11,7 @@ from pathlib import Path
 from hostler.backends.dialin import Switchboard, context, fingerprint, self_signed
 from hostler.model.errors import UsageError
 from hostler.model.record import record
+from hostler.runtime.nodes import bounds
 from hostler.runtime.statedir import StateDir
 from hostler.settings import Loaded
 from hostler.settings.nodes import Node
@@ -36,7 +37,8 @@ def switchboard(loaded: Loaded, directory: StateDir) -> Switchboard:
     callers = frozenset(node.name for node in loaded.fleet.nodes if node.backend == "dialin")
     called = any(node.backend in ("dialin", "ray") for node in loaded.fleet.nodes)
     journal = directory.identity() if called else ""
-    return Switchboard(journal, lambda name: directory.call_token(name) if name in callers else None)
+    longest = bounds(loaded).longest_read
+    return Switchboard(journal, lambda name: directory.call_token(name) if name in callers else None, longest)
 
 
 @asynccontextmanager

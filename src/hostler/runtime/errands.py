@@ -153,7 +153,9 @@ class Errands:
     async def _clear(self, backend: SuppliesFiles, command: Clear) -> None:
         """What it has said is kept here first: the node may be gone tomorrow."""
         if command.output and isinstance(backend, ReadsLogs):
-            await self._logs.keep(backend, command.attempt)
+            fault = await self._logs.keep(backend, command.attempt)
+            if fault is not None:
+                self._trouble(f"output of {command.attempt}: {fault}")
         await self._permitted()
         try:
             await backend.clear(command.attempt)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import re
 import shutil
 import threading
@@ -17,6 +18,8 @@ from typing import Literal
 
 from hostler.agent import logs, order
 from hostler.backends.base import ReadsLogs
+from hostler.backends.bounds import NodeFault
+from hostler.backends.carrier import SPARE_BYTES
 from hostler.backends.output import read_output, unmerged
 from hostler.model.errors import NotFound
 from hostler.model.views import LogChunk, Output, OutputPiece
@@ -26,7 +29,9 @@ SETUP = "setup"
 """The stream of what was printed before the process of an attempt began."""
 NAME = re.compile(r"[A-Za-z0-9_-]+\.[0-9]+")
 """What attempts are called."""
-PIECE = 1 << 20
+PIECE = 1 << 19
+REQUESTS_MOST, LEAST_PIECE = 64, 4096
+"""So many requests copy a log, and one more for so many bytes: streams that take turns come in small pieces."""
 SEEN_MOST = 1 << 18
 """Bytes of a stream that are kept of an attempt that runs: at least half of that, the newest."""
 SETUP_MOST = 1 << 18
@@ -41,30 +46,40 @@ class KeptLogs:
     What an attempt that runs was seen to have written is in a folder of its own, `.ATTEMPT.seen`.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, log_bytes: int = 10 << 20) -> None:
         self._root = root
+        self._log_bytes = log_bytes
         self._lock = threading.Lock()
         self._seen_at: dict[str, float] = {}
 
-    async def keep(self, backend: ReadsLogs, attempt: str) -> None:
-        """Copy what an attempt that is over has written. Raises `LinkLost`, and `OSError` where that cannot be done."""
+    async def keep(self, backend: ReadsLogs, attempt: str) -> str | None:
+        """Copy what an attempt that is over has written, the newest `log_bytes` of each stream.
+
+        Returns what its node did beyond that; what was copied then stays, and is not copied again. Raises `LinkLost`,
+        and `OSError` where that cannot be done.
+        """
         if (self._root / attempt).exists():
-            return
+            return None
         draft = self._root / f".{attempt}.new"
         shutil.rmtree(draft, ignore_errors=True)
         try:
-            await _copy(backend, attempt, draft)
-            await _copy_setup(backend, attempt, draft)
+            try:
+                fault = await _copy(backend, attempt, draft, self._log_bytes)
+                await _copy_setup(backend, attempt, draft)
+            except NodeFault as error:  # to ask for the same again would bring the same
+                fault = str(error)
             if draft.exists():
                 draft.rename(self._root / attempt)
         except OSError:
             shutil.rmtree(draft, ignore_errors=True)  # what is left of it keeps others from writing
             raise
         await asyncio.to_thread(self._forget, attempt)
+        return fault
 
     def see(self, piece: Output, at: float) -> None:
         """Keep what an attempt that runs has been seen to have written, by its node `at` this time. Raises `OSError`.
 
+        Nothing more is kept where the disk has only its spare room left: it is on the node still.
         Bytes that are kept already change nothing; a piece that does not follow on what is kept takes its place.
         """
         with self._lock:
@@ -79,10 +94,8 @@ class KeptLogs:
             elif kept is not None:
                 shutil.rmtree(folder)
             self._seen_at[piece.attempt] = at
-            if piece.pieces:
-                _append(folder, piece)
-                for stream in STREAMS:
-                    logs.rotate(str(folder / stream), SEEN_MOST)
+            if piece.pieces and _has_room(self._root):
+                _append_newest(folder, piece, SEEN_MOST)
 
     def seen(self, attempt: str) -> tuple[int, int] | None:
         """How far an attempt was seen to have written. Raises `OSError`."""
@@ -141,20 +154,45 @@ class KeptLogs:
             shutil.rmtree(self._root / f".{attempt}.seen", ignore_errors=True)
 
 
-async def _copy(backend: ReadsLogs, attempt: str, folder: Path) -> None:
-    out = err = 0
-    while True:
+async def _copy(backend: ReadsLogs, attempt: str, folder: Path, log_bytes: int) -> str | None:
+    """Copy both streams; returns why that was ended before their ends, if it was."""
+    out = err = came = 0
+    most = 2 * log_bytes + PIECE
+    for _ in range(REQUESTS_MOST + most // LEAST_PIECE):
         try:
             piece = await read_output(backend, attempt, out, err, PIECE)
             if not piece.pieces and not piece.is_whole:  # their order is not known yet, and nobody will tell it
                 piece = await unmerged(backend, attempt, out, err, PIECE)
         except NotFound:
-            return
+            return None
+        came += sum(piece.ends) - piece.out - piece.err
         if piece.pieces:
-            await asyncio.to_thread(_append, folder, piece)
+            await asyncio.to_thread(_append_newest, folder, piece, log_bytes)
         out, err = piece.ends
         if piece.is_whole or not piece.pieces:
-            return
+            return None
+        if came > most:
+            return f"its node sends more than {log_bytes} bytes of a stream (`limits.log_bytes`); the rest stays there"
+    return "its node sends it in too many pieces; the rest stays there"
+
+
+def _append_newest(folder: Path, piece: Output, log_bytes: int) -> None:
+    """Raises `OSError` where the disk would have less than its spare room."""
+    _expect_room(folder)
+    _append(folder, piece)
+    for stream in STREAMS:
+        logs.rotate(str(folder / stream), log_bytes)
+
+
+def _expect_room(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not _has_room(folder):
+        raise OSError(errno.ENOSPC, f"less than {SPARE_BYTES >> 30} GiB would stay free", str(folder))
+
+
+def _has_room(folder: Path) -> bool:
+    """Whether a piece more leaves the spare room of the disk; of a folder that is not there yet, when it is made."""
+    return not folder.exists() or shutil.disk_usage(folder).free >= SPARE_BYTES + PIECE
 
 
 async def _copy_setup(backend: ReadsLogs, attempt: str, folder: Path) -> None:
@@ -164,7 +202,7 @@ async def _copy_setup(backend: ReadsLogs, attempt: str, folder: Path) -> None:
     except NotFound:
         return
     if piece.data:
-        await asyncio.to_thread(_put, folder, piece.data)
+        await asyncio.to_thread(_put, folder, piece.data[-SETUP_MOST:])
 
 
 def _put(folder: Path, data: bytes) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -23,6 +24,7 @@ from hostler.backends.base import (
     RunsChunks,
     SuppliesFiles,
 )
+from hostler.backends.bounds import NodeFault
 from hostler.model.commands import (
     AttemptOrder,
     Clear,
@@ -43,7 +45,7 @@ from hostler.model.commands import (
 )
 from hostler.model.errors import LinkError
 from hostler.model.files import named_in
-from hostler.model.inputs import Launched, LinkDown, Trouble
+from hostler.model.inputs import Input, Launched, LinkDown, Reported, Trouble
 from hostler.policy.leadership import Tenure
 from hostler.runtime.clock import Clock, monotonic
 from hostler.runtime.errands import Errands, Gather
@@ -53,6 +55,9 @@ from hostler.runtime.pump import Pump
 SETTLE_S = 5.0
 """How long what is under way on a node is waited for when the controller leaves."""
 PERMIT_S = 0.1
+FAULT_REST_S = (0.5, 5.0, 15.0, 30.0, 60.0)
+"""Rests after a node broke a limit or could not be understood, beside the usual ones."""
+FAULTS_FORGOTTEN_S = 600.0
 REST_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -82,7 +87,9 @@ class Link:
         self._receipt = 0
         self._wake = asyncio.Event()
         self._released = False
-        self._errands = Errands(backend, clock, pump.post, self._note, logs, gather, self._permitted)
+        self._faults = 0
+        self._faulty_at = -math.inf
+        self._errands = Errands(backend, clock, self._post, self._note, logs, gather, self._permitted)
         self._log = structlog.get_logger().bind(node=name)
 
     def give(self, commands: Sequence[NodeCommand]) -> None:
@@ -118,34 +125,48 @@ class Link:
             try:
                 async for report in self.backend.observe(epoch):
                     failures = 0
-                    self._post(report)
+                    self._take(report)
+            except NodeFault as error:
+                self._note(f"its link was closed: {error}")
+                self._lost(str(error))
+                await self._clock.sleep(self._fault_rest_s())
             except LinkError as error:
                 self._lost(str(error))
             except Exception as error:  # noqa: BLE001 - recorded; a node that talks nonsense must not end the controller
-                self._pump.post(Trouble(where=f"node {self.name}", what=f"{type(error).__name__}: {error}"))
+                self._note(f"{type(error).__name__}: {error}")
                 self._lost(f"what it says cannot be understood: {error}")
             rest = REST_S[min(failures, len(REST_S) - 1)]
             failures += 1
             # Jitter, so that a hundred nodes behind one router do not come back in one instant.
             await self._clock.sleep(rest * random.uniform(0.5, 1.0))  # noqa: S311
 
-    def _post(self, report: Report) -> None:
+    def _fault_rest_s(self) -> float:
+        """How long a node is left alone that broke a limit or cannot be understood: longer each time."""
+        now = self._clock.now()
+        self._faults = 0 if now > self._faulty_at + FAULTS_FORGOTTEN_S else self._faults + 1
+        self._faulty_at = now
+        return FAULT_REST_S[min(self._faults, len(FAULT_REST_S) - 1)]
+
+    def _take(self, report: Report) -> None:
         receipt = report.receipt
-        done = None if receipt is None else lambda _: self._acknowledge(receipt)
-        self._pump.post(*report.inputs, done=done)
+        self._post(*report.inputs, done=None if receipt is None else lambda _: self._acknowledge(receipt))
+
+    def _post(self, *given: Input, done: Callable[[Sequence[Any]], None] | None = None) -> None:
+        """Give inputs as those of this node; the core takes what concerns the node's own work."""
+        self._pump.post(*(Reported(node=self.name, given=each) for each in given), done=done)
 
     def _acknowledge(self, receipt: int) -> None:
         self._receipt = receipt
         self._wake.set()
 
     def _note(self, what: str) -> None:
-        self._pump.post(Trouble(where=f"node {self.name}", what=what))
+        self._post(Trouble(where=f"node {self.name}", what=what))
 
     def _lost(self, why: str) -> None:
         self._receipt = 0
         self._errands.cancel_all()
         self._log.warning("link down", why=why)
-        self._pump.post(LinkDown(node=self.name, why=why))
+        self._post(LinkDown(node=self.name, why=why))
 
     async def _carry(self) -> None:
         while True:
@@ -217,14 +238,14 @@ class Link:
                 ready.append(order)
         if ready:
             refused = await self.backend.launch(ready)
-            self._pump.post(Launched(attempts=tuple(order.id for order in ready)), *refused)
+            self._post(Launched(attempts=tuple(order.id for order in ready)), *refused)
 
     async def _carry_chunks(self, backend: RunsChunks, kind: type, group: Sequence[Any]) -> None:
         if kind is Lend:
             sweep = group[0].worker.sweep
             if sweep is not None:
                 await self._errands.tidied(sweep)
-            self._pump.post(*await backend.lend(group[0].worker, [command.chunk for command in group]))
+            self._post(*await backend.lend(group[0].worker, [command.chunk for command in group]))
         else:
             await _carry_ends(backend, kind, group)
 

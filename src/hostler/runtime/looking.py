@@ -104,6 +104,10 @@ class Looks:
         """The fleet in numbers."""
         return status_view(self._core.state, self._core.index, __version__, self._fleet)
 
+    async def durable_status(self) -> Status:
+        """The same, of nothing that the journal does not have yet."""
+        return self.status()
+
     def gist(self) -> Gist:
         """What there is to do and what came of it."""
         return gist(self._core.state, self._core.index, self._clock.now(), self._links)

@@ -14,6 +14,7 @@ from hostler.agent.build import build_zipapp
 from hostler.agent.files import BLOBS
 from hostler.backends.agented import Options
 from hostler.backends.base import Backend, Store
+from hostler.backends.bounds import Bounds
 from hostler.backends.courier import Parcel
 from hostler.backends.dialin import DialinNode, Switchboard
 from hostler.backends.local import LocalNode
@@ -55,6 +56,22 @@ async def reaching(loaded: Loaded, directory: StateDir, calls: Switchboard, cloc
         await maker.close()
 
 
+def bounds(loaded: Loaded) -> Bounds:
+    """What the controller takes of one node."""
+    limits = loaded.fleet.limits
+    return Bounds(
+        line_bytes=limits.line_bytes,
+        facts_per_s=limits.facts_per_s,
+        facts_burst=limits.facts_burst,
+        result_bytes=limits.result_bytes,
+        hits_bytes=limits.hits_bytes,
+        error_bytes=limits.error_bytes,
+        log_bytes=limits.log_bytes,
+        outputs=limits.outputs,
+        depth=limits.depth,
+    )
+
+
 def options(loaded: Loaded, directory: StateDir, node: Node) -> Options:
     """What the backend of a node is told, whatever it is."""
     limits = loaded.fleet.limits
@@ -68,6 +85,7 @@ def options(loaded: Loaded, directory: StateDir, node: Node) -> Options:
         log_bytes=limits.log_bytes,
         result_bytes=limits.result_bytes,
         build_s=limits.environment_build_s,
+        bounds=bounds(loaded),
         terms=node_spec(node),
     )
 
@@ -108,6 +126,7 @@ class Maker:
             store=_store(self._directory),
             cpu_slots=0,
             gpus=False,
+            bounds=bounds(self._loaded),
         )
 
     async def close(self) -> None:

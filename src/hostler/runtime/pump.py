@@ -94,8 +94,8 @@ class Pump:
                 return await answers
         except TimeoutError as error:
             raise StoreFull(
-                f"the journal could not be written within {PATIENCE_S:g} s; the request is kept and will take effect "
-                "once it can be. Free some disk space; asking again under the same key is harmless"
+                f"the journal could not be written within {PATIENCE_S:g} s{self._why()}; the request is kept and will "
+                "take effect once it can be. Asking again under the same key is harmless"
             ) from error
 
     async def written(self) -> None:
@@ -112,9 +112,14 @@ class Pump:
                 await wait
         except TimeoutError as error:
             raise StoreFull(
-                f"the journal could not be written within {PATIENCE_S:g} s, so it lacks the newest events. "
-                "Free some disk space and ask again"
+                f"the journal could not be written within {PATIENCE_S:g} s{self._why()}, so it lacks the newest "
+                "events. Ask again once it can be"
             ) from error
+
+    def _why(self) -> str:
+        """What keeps the journal from being written, as its writer knows it."""
+        trouble = self._writer.trouble
+        return f" ({trouble})" if trouble is not None else "; its database or disk does not answer"
 
     async def run(self) -> None:
         """Pump until cancelled. An error of the core ends it: a state that contradicts itself must not go on."""

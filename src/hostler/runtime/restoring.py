@@ -19,6 +19,7 @@ from sqlalchemy import Table
 
 from hostler import __version__
 from hostler.core import Core
+from hostler.core.snapshot import load_state
 from hostler.core.views import job_view
 from hostler.model.artifacts import HUB
 from hostler.model.errors import CorruptState, StoreFull
@@ -191,17 +192,20 @@ def _unpack(made: Archive, folder: Path) -> None:
 
 def _folded(made: Archive, folder: Path) -> tuple[Journal, Core]:
     """The journal and what it comes to, once all of it agrees. Raises `CorruptState`."""
-    journal, core = open_journal(folder), Core()
+    journal = open_journal(folder)
+    core = _base(journal)
+    base = core.state.seq
     (folder / "rebuilt").mkdir()
     rebuilt = open_journal(folder / "rebuilt")
     try:
         for entries in _by_page(journal.read()):
-            core.replay(entries)
+            core.replay(entry for entry in entries if entry.seq > base)
             rebuilt.append([Batch(entries=entries, jobs=())])
         core.validate()
         faults = [
             *_other_end(made, core),
-            *_other_rows(journal, rebuilt),
+            # What a repair has set aside is missing in the entries, and not in the projections.
+            *(_other_rows(journal, rebuilt) if base == 0 else ()),
             *_other_jobs(journal, core),
             *_astray(journal),
         ]
@@ -214,6 +218,15 @@ def _folded(made: Archive, folder: Path) -> tuple[Journal, Core]:
         rebuilt.close()
         shutil.rmtree(folder / "rebuilt")
     return journal, core
+
+
+def _base(journal: Journal) -> Core:
+    """What the entries are folded into: an empty state, or the one that a repair of the journal has kept."""
+    seq = journal.base()
+    if seq is None:
+        return Core()
+    state = next(load_state(each.data) for each in journal.snapshots() if each.seq == seq)
+    return Core(state, next(journal.read(after=seq - 1, limit=1)))
 
 
 def _by_page(entries: Iterator[Entry]) -> Iterator[list[Entry]]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from hostler.core import Core
 from hostler.core.snapshot import dump_state, load_state
-from hostler.model.errors import CorruptState, StoreError
+from hostler.model.errors import CorruptState, StoreBusy, StoreError
 from hostler.model.events import Entry
+from hostler.runtime.mending import fold_what_fits
 from hostler.store import Journal, Place, Snapshot, open_journal
+
+BUSY = os.EX_TEMPFAIL
+"""The exit status of the process that folds, where the journal was locked whenever it asked."""
 
 
 def recovered(journal: Journal, on_damage: Callable[[str], None]) -> Core:
@@ -30,8 +35,14 @@ def recovered(journal: Journal, on_damage: Callable[[str], None]) -> Core:
             core.replay(entries)
             return core
     core = Core()
-    core.replay(journal.read())
-    return core
+    if journal.base() is None:
+        core.replay(journal.read())
+        return core
+    # A repaired journal lacks entries, and the state that its repair has kept is of another version.
+    made = fold_what_fits(core, journal.survey())
+    for fault, _ in made.lost:
+        on_damage(f"entry {fault.seq} is left out: {fault.what}")
+    return made.core
 
 
 def _expect_entry(journal: Journal, seq: int) -> None:
@@ -80,6 +91,8 @@ async def fold_in_background(place: Place) -> None:
         process.kill()
         await process.wait()
         raise
+    if process.returncode == BUSY:
+        raise StoreBusy("the snapshot was not made: the journal was being written all the time")
     if process.returncode != 0:
         raise StoreError(f"the snapshot was not made: {said.decode(errors='replace').strip()[-500:]}")
 
@@ -88,8 +101,12 @@ def main() -> None:
     """`python -m hostler.runtime.snapshots --state-dir DIR`, or `--store ADDRESS`: fold the journal, keep the state."""
     kind, where = sys.argv[1:]
     journal = open_journal(where if kind == "--store" else Path(where))
-    journal.save_snapshot(snapshot_of(recovered(journal, on_damage=print)))
-    journal.close()
+    try:
+        journal.save_snapshot(snapshot_of(recovered(journal, on_damage=print)))
+    except StoreBusy:
+        sys.exit(BUSY)
+    finally:
+        journal.close()
 
 
 if __name__ == "__main__":

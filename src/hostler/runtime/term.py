@@ -118,15 +118,18 @@ def claim(directory: StateDir) -> Claim:
     return Claim(version=__version__, controller=directory.own_id(), holder=f"{socket.gethostname()}:{os.getpid()}")
 
 
-def end(term: Term) -> StoreError | None:
-    """Let others take over at once, and let go of the database; what went wrong with that does no harm."""
+def end(term: Term, *, quietly: bool = False) -> StoreError | None:
+    """Let others take over at once, and let go of the database; what went wrong with that does no harm.
+
+    `quietly`: without a write, which the database may not take; others take over once the lease has run out.
+    """
     if term.is_over:
         return None
     term.is_over = True
     if term.bridge is not None:
         term.bridge.close()
     try:
-        if term.journal.shared:
+        if term.journal.shared and not quietly:
             term.journal.give_up()
     except StoreError as error:
         return error

@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -59,6 +60,11 @@ SUMMED_UP = 100_000
 NOTICE_S = 1.0
 CLOCK_NOTED_S = 60.0
 TURN_S = 30.0
+UNWRITTEN_S = 2.5
+"""How long a controller that is told to end waits for its journal to take what it holds,"""
+LOOK_S = 0.2
+LAST_S = 2.0
+"""and how long it may take to leave after that: what hangs in a call of the database is left to the system."""
 READY_AFTER_S = 20.0
 """What visitors would wait for is made that long after the start, a second's work: a controller has more urgent things
 to do at first, and many a one is gone by then. Whoever comes before waits for what they look at."""
@@ -247,6 +253,7 @@ async def _lead(
             keeping=loaded.fleet.retention.keeping(),
             compact=loaded.fleet.journal.compacting(),
             keep_usage_s=loaded.fleet.journal.keep_usage_s,
+            log_bytes=loaded.fleet.limits.log_bytes,
             term=term,
         ) as controller,
         answering(loaded, directory, calls, controller.record) as called,
@@ -268,6 +275,8 @@ async def _lead(
         show = Reporter(controller, out, clock, loaded.fleet.name, first)
         introduction = Introduction(controller, show, held, LINES_MAX - len(first))
         await _serve_until_over(controller, show, introduction, until_idle)
+        if controller.hurried:
+            return EXIT_UNDONE
         if until_idle:
             await show.summary(names or [job.id for job in controller.jobs(None, 0, SUMMED_UP)])
         return await _exit_status(controller, names, before if names else 0, until_idle)
@@ -367,7 +376,9 @@ async def _serve_until_over(
         else:
             show.say("draining: nothing new is started; once more to leave at once (what runs, runs on)")
             controller.drain()
+            watching.add(loop.create_task(_leave_if_unwritten(controller, show, leave)))
 
+    watching = set[asyncio.Task[None]]()
     ending = loop.create_task(controller.ended(until_idle=until_idle))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
@@ -378,10 +389,39 @@ async def _serve_until_over(
         await _cancelled(*pending, *beside)
     for task in done:
         task.result()
-    if not leave.is_set():
-        await _unless(leave, controller.copied())
-    if not leave.is_set():
-        await _unless(leave, controller.release_nodes())
+    try:
+        if not leave.is_set():
+            await _unless(leave, controller.copied())
+        if not leave.is_set():
+            await _unless(leave, controller.release_nodes())
+        if not leave.is_set():
+            await _unless(leave, _all_written(controller))
+    finally:
+        await _cancelled(*watching)
+    if leave.is_set() and not controller.hurried and not await controller.written_within(UNWRITTEN_S):
+        _hurry(controller, show)
+
+
+async def _leave_if_unwritten(controller: Controller, show: Reporter, leave: asyncio.Event) -> None:
+    """Leave at once where the journal cannot be written: the end that draining waits for would never come."""
+    while await controller.written_within(UNWRITTEN_S):
+        await SteadyClock().sleep(LOOK_S)
+    _hurry(controller, show)
+    leave.set()
+
+
+def _hurry(controller: Controller, show: Reporter) -> None:
+    why = "" if controller.store_trouble is None else f": {controller.store_trouble}"
+    show.say(printable(f"the journal cannot be written{why}; leaving without what it lacks", 400))
+    controller.hurry()
+    last = threading.Timer(LAST_S, os._exit, (EXIT_UNDONE,))
+    last.daemon = True
+    last.start()
+
+
+async def _all_written(controller: Controller) -> None:
+    """What is shown as done must be in the journal; an answer comes only once everything before it is."""
+    await controller.tell(Tick())
 
 
 async def _show(controller: Controller, show: Reporter, introduction: Introduction) -> None:
@@ -433,8 +473,6 @@ class Notices:
 
 
 async def _exit_status(controller: Controller, names: Sequence[str], since: int, until_idle: bool) -> int:
-    # What is shown as done must be in the journal; an answer comes only once everything before it is.
-    await controller.tell(Tick())
     return EXIT_UNDONE if until_idle and await controller.undone(names, since) else EXIT_DONE
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
-from hostler.model.errors import StoreError, StoreFenced
+from hostler.model.errors import StoreError, StoreFenced, StoreRefused
 from hostler.policy.leadership import RENEW_S, Tenure
 from hostler.runtime.clock import monotonic
 from hostler.runtime.hint import give_hint
@@ -16,6 +16,8 @@ from hostler.store import Batch, Journal
 Durable: TypeAlias = Callable[[], None]
 Task: TypeAlias = tuple[Batch, Durable]
 
+GIVING_UP_S = 1.0
+"""How long a write that is under way is waited for when it is given up."""
 RETRY_S = (0.2, 0.5, 1.0, 2.0)
 """Rests between tries while the store cannot be written; the last one for as long as it takes."""
 
@@ -26,8 +28,8 @@ class Writer:
     With a `tenure` it renews that whenever it is due, be there something to write or not.
 
     While the store cannot be written (a full disk, say) nothing is dropped: the batch is tried again and again, and
-    `on_trouble` hears of every change: the error, or `None` when writing works again. Any other error is one of the
-    program itself: the thread ends, and `on_death` hears of it.
+    `on_trouble` hears of every change: the error, or `None` when writing works again. An error about the data
+    (`StoreRefused`) and any other is one of the program itself: the thread ends, and `on_death` hears of it.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class Writer:
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._giving_up = threading.Event()
         self._unwritten = False
-        self._in_trouble = False
+        self._trouble: StoreError | None = None
         self._thread = threading.Thread(target=self._run, name="hostler-journal", daemon=True)
         self._thread.start()
 
@@ -55,13 +57,19 @@ class Writer:
     def close(self, patience_s: float) -> bool:
         """Write what was given, then end; give up a store that cannot be written after `patience_s`.
 
-        Returns whether everything was written.
+        Returns whether everything was written. A call of the database that does not return is left to its thread,
+        which ends with the program.
         """
         self._tasks.put(None)
         self._thread.join(patience_s)
         self._giving_up.set()
-        self._thread.join()
-        return not self._unwritten
+        self._thread.join(GIVING_UP_S)
+        return not (self._unwritten or self._thread.is_alive())
+
+    @property
+    def trouble(self) -> StoreError | None:
+        """Why the store could not be written the last time it was tried; `None`: it could."""
+        return self._trouble
 
     def _run(self) -> None:
         try:
@@ -96,10 +104,10 @@ class Writer:
         asked_at = monotonic()
         try:
             self._journal.renew()
-        except StoreFenced:
+        except (StoreFenced, StoreRefused):
             raise
         except StoreError as error:
-            self._in_trouble = True
+            self._trouble = error
             self._on_trouble(error)
             return
         tenure.renewed(asked_at)
@@ -123,10 +131,10 @@ class Writer:
             asked_at = monotonic()
             try:
                 self._journal.append(batches)
-            except StoreFenced:
-                raise  # no waiting helps: another controller leads
+            except (StoreFenced, StoreRefused):
+                raise  # no waiting helps: another controller leads, or no database would take these data
             except StoreError as error:
-                self._in_trouble = True
+                self._trouble = error
                 self._on_trouble(error)
             else:
                 if self._tenure is not None:
@@ -139,8 +147,8 @@ class Writer:
         return True
 
     def _well(self) -> None:
-        if self._in_trouble:
-            self._in_trouble = False
+        if self._trouble is not None:
+            self._trouble = None
             if self._tenure is not None:
                 give_hint(self._journal)  # the database may have been started anew, and know of none
             self._on_trouble(None)

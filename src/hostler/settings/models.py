@@ -162,7 +162,7 @@ class Journal(Section):
 
 
 class Limits(Section):
-    """What one attempt may take and leave behind."""
+    """What one attempt may take and leave behind, and what the controller takes of one node."""
 
     log_bytes: Annotated[Count, Field(lt=2**62)] = 10 << 20
     """Bytes kept of each output stream; older output makes room for newer."""
@@ -174,6 +174,22 @@ class Limits(Section):
     environment_build_s: Annotated[float, Field(gt=0, le=SECONDS_MAX)] = 1800.0
     """Longest time, in seconds, that a node may take to build a Python environment. A build that takes longer is ended
     and fails: the job fails, and that environment is not built again on that node for half an hour."""
+    error_bytes: Annotated[int, Field(ge=256, le=8192)] = 4096
+    """Bytes kept of each error text of a node."""
+    outputs: Annotated[int, Field(ge=1, le=20_000)] = 20_000
+    """Files that one attempt may leave as its `outputs`."""
+    depth: Annotated[int, Field(ge=8, le=64)] = 64
+    """Levels that a result may be nested."""
+    line_bytes: Annotated[int, Field(ge=1 << 16, le=64 << 20)] = 1 << 20
+    """Longest line of a node, in bytes, that carries neither a result nor hits. A node that sends a longer one loses
+    its link."""
+    hits_bytes: Annotated[int, Field(ge=1 << 16, le=64 << 20)] = 6 << 20
+    """Bytes of the hits of one chunk, results of calls among them. An agent sends 6 MiB at most."""
+    facts_per_s: Annotated[float, Field(ge=10, le=1_000_000)] = 2000.0
+    """Facts per second that the controller reads of one node. A node that keeps sending more for a minute loses its
+    link."""
+    facts_burst: Annotated[int, Field(ge=1000, le=1_000_000)] = 10_000
+    """Facts of one node that may come at once. A node that sends more in one line loses its link."""
 
 
 RECORD_FIELDS = {
@@ -263,7 +279,7 @@ class Fleet(Section):
     journal: Journal = Journal()
     """The controller's memory."""
     limits: Limits = Limits()
-    """What one attempt may take and leave behind."""
+    """What one attempt may take and leave behind, and what the controller takes of one node."""
 
     @field_validator("config_quotas", "provider_preferences")
     @classmethod

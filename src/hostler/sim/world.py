@@ -11,7 +11,7 @@ from hostler.model.commands import Command, Fit, Solve
 from hostler.model.errors import HostlerError
 from hostler.model.events import Entry, Event
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Configure, Declare, Input, LinkDown, NodeFound, Planned, Submit, Telemetry
+from hostler.model.inputs import Configure, Declare, Input, LinkDown, NodeFound, Planned, Reported, Submit, Telemetry
 from hostler.model.learning import ConfigSpec
 from hostler.model.record import record
 from hostler.model.rules import Rules
@@ -178,7 +178,7 @@ class World:
         link.cut()
         self.agents[name].unheard()
         lost = link.connection
-        down = LinkDown(node=name, why="the connection broke")
+        down = Reported(node=name, given=LinkDown(node=name, why="the connection broke"))
         notice_s = self._random.uniform(0.0, NOTICE_S)
         self.agenda.later(notice_s, lambda: self.controller.take(down) if link.connection == lost else None)
         back_at = self.agenda.now + back_in_s
@@ -210,7 +210,7 @@ class World:
         if self._rules is not None:
             self.controller.take(Configure(rules=self._rules), done=_raise_refusals)
         for node in self._nodes.values():
-            self.controller.take(NodeFound(node=node))
+            self.controller.take(Reported(node=node.name, given=NodeFound(node=node)))
         if self._configs:
             self.controller.take(Declare(configs=self._configs), done=_raise_refusals)
         for name in self._nodes:
@@ -279,7 +279,7 @@ class World:
         inventory = agent.hello()
         agent.heard()
         link.greeted = True
-        link.carry(lambda: self.controller.take(inventory))
+        link.carry(lambda: self.controller.take(Reported(node=name, given=inventory)))
         if agent.facts:
             self._carry(name, *agent.facts)
 
@@ -289,7 +289,7 @@ class World:
 
     def _carry(self, name: str, *facts: Fact) -> None:
         identity, link = self.agents[name].identity, self._links[name]
-        told = [fact.told for fact in facts]
+        told = [Reported(node=name, given=fact.told) for fact in facts]
 
         def acknowledge(_: Sequence[Any]) -> None:
             if self._manner.quick:
@@ -310,7 +310,7 @@ class World:
             if self._links[name].greeted:
                 lie, before = self.lies.get(name), self._told.get(name)
                 self._told[name] = telemetry.told(node, self.agents[name], self.ground, lie, before)
-        reached = [told for name, told in self._told.items() if self._links[name].greeted]
+        reached = [Reported(node=name, given=told) for name, told in self._told.items() if self._links[name].greeted]
         if reached:
             self.controller.take(*reached)
         self.agenda.later(every_s, lambda: self._tell_telemetry(every_s))

@@ -18,7 +18,8 @@ from hostler.model.events import ChunkDone, ChunkReturned, ChunkTaken, Entry, Re
 from hostler.model.past import PastJob
 from hostler.model.views import JobView
 from hostler.store import leading, past, tables
-from hostler.store.dialect import POSTGRESQL, ROWS, insert_rows, insertion
+from hostler.store.checking import checksum
+from hostler.store.dialect import POSTGRESQL, ROWS, insert_rows, insertion, refuse_nul
 from hostler.store.leading import Fence
 
 Rows: TypeAlias = Mapping[str, list[dict[str, Any]]]
@@ -36,8 +37,8 @@ def rows_of(
 ) -> dict[str, list[dict[str, Any]]]:
     """The rows of entries, and of jobs as they are after them; of several views of one job the last counts."""
     rows = {
-        tables.journal.name: [_entry(entry, epoch) for entry in entries],
-        tables.jobs.name: [_job(job) for job in {job.id: job for job in jobs}.values()],
+        tables.journal.name: [entry_row(entry, epoch) for entry in entries],
+        tables.jobs.name: [job_row(job) for job in {job.id: job for job in jobs}.values()],
         tables.hits.name: [row for entry in entries for row in _hits(entry)],
         tables.requests.name: [{"seq": entry.seq} for entry in entries if isinstance(entry.event, RequestAccepted)],
         tables.past.name: [past.row_of(job) for job in {job.number: job for job in left}.values()],
@@ -64,8 +65,10 @@ def write(connection: Connection, rows: Rows, fence: Fence | None) -> None:
 def _write_at_once(connection: Connection, rows: Rows, fence: Fence | None) -> None:
     condition, wanted = leading.in_sql(fence)
     statement = _statement(condition, tuple(rows), connection.dialect)
-    given = (*wanted, *(json.dumps(some) for some in rows.values()))
-    if connection.exec_driver_sql(statement, given).scalar_one():
+    given = [json.dumps(some) for some in rows.values()]
+    for each in given:
+        refuse_nul(each)
+    if connection.exec_driver_sql(statement, (*wanted, *given)).scalar_one():
         return
     assert fence is not None
     raise leading.refusal(connection, fence)
@@ -81,12 +84,15 @@ def _statement(condition: str, names: tuple[str, ...], of: Dialect) -> str:
     return f"with {', '.join(parts)} select count(*) from held"  # noqa: S608 - names of our own
 
 
-def _entry(entry: Entry, epoch: int | None) -> dict[str, Any]:
-    event = entry.event
-    return {"seq": entry.seq, "at": entry.at, "job": subject(event), "data": dump_event(event), "epoch": epoch}
+def entry_row(entry: Entry, epoch: int | None) -> dict[str, Any]:
+    """An entry as a row of the journal."""
+    job, data = subject(entry.event), dump_event(entry.event)
+    found = checksum(entry.seq, float(entry.at), job, epoch, data.encode())
+    return {"seq": entry.seq, "at": entry.at, "job": job, "data": data, "epoch": epoch, "checksum": found}
 
 
-def _job(job: JobView) -> dict[str, Any]:
+def job_row(job: JobView) -> dict[str, Any]:
+    """A job as a row of its projection."""
     return {
         "id": job.id,
         "number": int(job.id[1:]),

@@ -7,13 +7,16 @@ others with their sizes and hashes. It may hold secrets: nobody but its owner ma
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import json
 import os
+import re
 import tarfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -25,6 +28,8 @@ SEAL = b"hostler-backup-1 sha256 "
 SEAL_BYTES = len(SEAL) + 64 + 1
 """Of the last line: the hash in hexadecimal, and a line feed."""
 PIECE = 1 << 20
+TEMPORARY = re.compile(r"\..+\.[0-9]+\.[0-9a-f]{8}\.tmp")
+FRESH_S = 5.0
 
 
 class Hashing:
@@ -126,9 +131,15 @@ class Archive:
 
 
 @contextmanager
-def writing(target: Path, made_at: float) -> Iterator[ArchiveWriter]:
-    """An archive to fill and seal; raises as `publishing`."""
-    with publishing(target, 0o600) as file:
+def writing(target: Path, made_at: float, check: Callable[[Archive], None] | None = None) -> Iterator[ArchiveWriter]:
+    """An archive to fill and seal; raises as `publishing`. `check` reads it before it has its name."""
+
+    def read_back(temporary: Path) -> None:
+        if check is not None:
+            with opened(temporary) as made:
+                check(made)
+
+    with publishing(target, 0o600, read_back) as file:
         out = ArchiveWriter(file, made_at)
         try:
             yield out
@@ -137,16 +148,20 @@ def writing(target: Path, made_at: float) -> Iterator[ArchiveWriter]:
 
 
 @contextmanager
-def publishing(target: Path, mode: int) -> Iterator[Hashing]:
+def publishing(target: Path, mode: int, check: Callable[[Path], None] | None = None) -> Iterator[Hashing]:
     """A file that appears under its name, on the disk and read back, when the block ends well, and else not at all.
+
+    What a process that was killed has left of such files in the folder is removed.
 
     Raises `Conflict` where there is something of that name, `StoreFull` where it cannot be written, `CorruptState`
     where what is read is not what was written.
     """
     _refuse_taken(target)
+    _remove_left(target.parent)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # shows that somebody is at it
             hashing = Hashing(file)
             yield hashing
             file.flush()
@@ -156,6 +171,8 @@ def publishing(target: Path, mode: int) -> Iterator[Hashing]:
         with temporary.open("rb") as written:
             if hashlib.file_digest(written, "sha256").digest() != hashing.digest.digest():
                 raise CorruptState(f"{target}: what was written is not what is read; its disk is failing")
+        if check is not None:
+            check(temporary)
         _refuse_taken(target)
         temporary.rename(target)
         _sync_folder(target.parent)
@@ -209,6 +226,17 @@ def _digest(file: IO[bytes]) -> str:
         digest.update(piece)
         left -= len(piece)
     return digest.hexdigest()
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove temporary files that nobody writes any more: their processes were killed."""
+    for path in folder.glob(".*.tmp"):
+        if not TEMPORARY.fullmatch(path.name):
+            continue
+        with suppress(OSError), path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - os.fstat(file.fileno()).st_mtime > FRESH_S:  # it may be about to be locked
+                path.unlink()
 
 
 def _refuse_taken(target: Path) -> None:

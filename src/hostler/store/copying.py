@@ -12,13 +12,16 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy import Connection, LargeBinary, MetaData, Table, insert, inspect, select
 from sqlalchemy.exc import DBAPIError
 
 from hostler.model.errors import CorruptState, NotFound
+from hostler.model.events import Entry
 from hostler.model.record import record
+from hostler.store import checking, segments
 from hostler.store.archive import Archive, ArchiveWriter
 from hostler.store.dialect import FILE, Place, engine_of, folder_of, named, reading_once, translated
 from hostler.store.opening import schema_of
@@ -85,6 +88,34 @@ def copy_in(archive: Archive, place: Place) -> None:
         raise translated(error, f"the journal {path} cannot be made", folder_of(engine)) from error
     finally:
         engine.dispose()
+
+
+def check(archive: Archive) -> None:
+    """Load every entry that an archive holds: a backup of a journal that does not load would be of no use.
+
+    Raises `DamagedEntry` for an entry, `CorruptState` for a segment or a member.
+    """
+    after = 0
+    for table in ("segments", "journal"):
+        for name in archive.names(f"tables/{table}/"):
+            columns, *rows = _unpacked(name, archive.read(name))
+            for values in rows:
+                row = dict(zip(columns, values, strict=True))
+                for entry in _entries(table, row):
+                    if entry.seq != after + 1:
+                        raise checking.damaged(after + 1, f"there is none, and entry {entry.seq} comes next")
+                    after = entry.seq
+    told = archive.manifest["journal"]["seq"]
+    if after != told:
+        raise CorruptState(f"the backup ends at entry {after}, and was to end at {told}")
+
+
+def _entries(table: str, row: dict[str, Any]) -> Iterator[Entry]:
+    if table == "journal":
+        yield checking.entry_of(SimpleNamespace(**row))
+        return
+    content = segments.Content(segments.Segment(**{**row, "data": base64.b64decode(row["data"])}))
+    yield from map(checking.entry_of, content.rows())
 
 
 def rows_of(connection: Connection, table: Table) -> Iterator[tuple[Any, ...]]:

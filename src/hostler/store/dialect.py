@@ -7,17 +7,31 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Dialect, Engine, Executable, Table, create_engine, event, insert, text
+from sqlalchemy import (
+    Connection,
+    Dialect,
+    Engine,
+    Executable,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    create_engine,
+    event,
+    insert,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, DontWrapMixin
 
-from hostler.model.errors import StoreBusy, StoreError, StoreFull, StoreLost
+from hostler.model.errors import StoreBusy, StoreError, StoreFull, StoreLost, StoreRefused
 
 Place: TypeAlias = Path | str
 """A state directory, or the address of a database, `postgresql+psycopg://USER@HOST/NAME`."""
@@ -31,10 +45,13 @@ PRAGMAS = (
     "pragma busy_timeout = 10000",
     "pragma foreign_keys = on",
 )
+NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+"""That character in JSON, and not the escape of it within a text that is JSON itself."""
+SHOWN = 60
 ROWS = 1_000
 """Rows in one parameter, which PostgreSQL reads as a whole."""
 PATIENT_MS = 600_000
-FULL, READ_ONLY, BUSY, LOST = "full", "read only", "busy", "lost"
+FULL, READ_ONLY, BUSY, LOST, DATA = "full", "read only", "busy", "lost", "data"
 KINDS = {
     "53100": FULL,
     "53200": BUSY,  # out of memory
@@ -52,6 +69,14 @@ KINDS = {
 }
 """What PostgreSQL's codes of errors come to (its manual, appendix A); those of class 08 are lost connections."""
 
+DATA_CLASSES = ("22", "23", "54")
+"""Classes of PostgreSQL's codes that are about the data: data exceptions, violated constraints, exceeded limits."""
+DATA_ERRORS = ("IntegrityError", "DataError")
+"""What both drivers call errors about the data."""
+NO_BINDING = "binding parameter"
+"""What SQLite's driver says of a value of a type that no column has."""
+SQLITE_DATA = ("SQLITE_CONSTRAINT", "SQLITE_MISMATCH", "SQLITE_TOOBIG", "SQLITE_RANGE")
+"""The beginnings of the names of SQLite's codes about the data."""
 VAGUE = ("disk I/O error", "unable to open")
 """What SQLite says where it finds no room for the files beside a database, too."""
 ROOM_BYTES = 128 << 10
@@ -109,6 +134,36 @@ def patiently(connection: Connection) -> None:
         connection.exec_driver_sql(f"set local idle_in_transaction_session_timeout = {PATIENT_MS}")
 
 
+class Words(TypeDecorator[str]):
+    """A text of a column. One with a NUL character is refused by every database, not by PostgreSQL alone."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Raises `RefusedText`."""
+        if value is not None and "\0" in value:
+            raise RefusedText(f"a text has a NUL character: {value[:SHOWN]!a}")
+        return value
+
+
+class Name(Words):
+    """The same, of texts that are short."""
+
+    impl = String  # type: ignore[assignment]
+    cache_ok = True
+
+
+class RefusedText(ValueError, DontWrapMixin):
+    """A text that a store refuses by itself."""
+
+
+def refuse_nul(rows_as_json: str) -> None:
+    """Raise `RefusedText` where one of the texts of rows has a NUL character; PostgreSQL would refuse them all."""
+    if NUL.search(rows_as_json):
+        raise RefusedText("a text of a row has a NUL character")
+
+
 def upsert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
     """Insert rows, or replace those with the same primary key."""
     connection.execute(_upsert_into(table, connection.dialect.name), rows)
@@ -127,7 +182,9 @@ def insert_rows(
     # One parameter with all rows: to hand them over one by one takes five times as long, on both sides.
     for at in range(0, len(rows), ROWS):
         statement = insertion(table, connection.dialect, replacing=replacing)
-        connection.exec_driver_sql(statement, (json.dumps(rows[at : at + ROWS]),))
+        given = json.dumps(rows[at : at + ROWS])
+        refuse_nul(given)
+        connection.exec_driver_sql(statement, (given,))
 
 
 @cache
@@ -160,6 +217,11 @@ def table_bytes(connection: Connection, *of: Table) -> int | None:
 def translated(error: DBAPIError, what: str, folder: Path | None = None) -> StoreError:
     """A database's own error as one of ours, saying what to do. `folder` is that of its files, if they are here."""
     text, kind = " ".join(str(error.orig).split()), _kind(error)
+    if kind == DATA:
+        return StoreRefused(
+            f"{what}: the database refuses the data ({text}). Another try cannot help: what was to be written is not "
+            "written; report this message"
+        )
     if kind == FULL or (folder is not None and any(each in text for each in VAGUE) and _has_no_room(folder)):
         return StoreFull(f"{what}: the disk is full. Free some space; nothing that was confirmed is lost")
     if kind == READ_ONLY:
@@ -193,7 +255,11 @@ def _kind(error: DBAPIError) -> str | None:
     """What an error comes to; `None`: nothing that would be answered in a way of its own."""
     code = getattr(error.orig, "sqlstate", None)
     if code is not None:
+        if code.startswith(DATA_CLASSES):
+            return DATA
         return LOST if code.startswith("08") else KINDS.get(code)
+    if _is_about_data(error.orig):
+        return DATA
     if error.connection_invalidated or _is_unanswered(error.orig):
         return LOST
     text = str(error.orig)
@@ -204,6 +270,15 @@ def _kind(error: DBAPIError) -> str | None:
     if "locked" in text:
         return BUSY
     return None
+
+
+def _is_about_data(error: BaseException | None) -> bool:
+    """Whether an error of a driver without a code of the server is about the values that it was given."""
+    name = getattr(error, "sqlite_errorname", None)
+    if name is not None:
+        return str(name).startswith(SQLITE_DATA)
+    kinds = {each.__name__ for each in type(error).__mro__}
+    return not kinds.isdisjoint(DATA_ERRORS) or NO_BINDING in str(error)
 
 
 def _is_unanswered(error: BaseException | None) -> bool:

@@ -15,19 +15,22 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, func, select
 from sqlalchemy.exc import DBAPIError, TimeoutError as PoolTimeout
 
-from hostler.model.codec import dump_event, load_event
-from hostler.model.errors import CorruptState, StoreBusy, StoreFenced, StoreForked
+from hostler.model.codec import dump_event
+from hostler.model.errors import CorruptState, DamagedEntry, StoreBusy, StoreFenced, StoreForked, StoreRefused
 from hostler.model.events import Entry
 from hostler.model.past import PastJob
 from hostler.model.record import record
 from hostler.model.rules import CompactRules
 from hostler.model.usage import HourRow
 from hostler.model.views import HitView, JobView
-from hostler.store import appending, catalogue, compacting, leading, segments, tables, usage
-from hostler.store.dialect import POSTGRESQL, folder_of, table_bytes, translated, upsert
+from hostler.store import appending, catalogue, checking, compacting, leading, repairing, segments, tables, usage
+from hostler.store.checking import ADVICE, entry_of
+from hostler.store.dialect import POSTGRESQL, RefusedText, folder_of, table_bytes, translated, upsert
 from hostler.store.leading import Claim, Fence, Leader
 
 SNAPSHOTS_KEPT = 2
+UNDECODABLE = "Could not decode"
+"""What SQLite's driver says of a text that is not UTF-8."""
 PAGE = 10_000
 HITS_BYTES = 8 << 20
 """Hits that are read at once, as JSON: calls of functions may each have a hit of megabytes."""
@@ -209,19 +212,21 @@ class Journal:
         expected = after + 1
         for entry in self._pages(after, limit):
             if entry.seq != expected:
-                raise CorruptState(f"the journal has a gap: entry {entry.seq} stands where {expected} should")
+                raise DamagedEntry(
+                    f"the journal has a gap: entry {entry.seq} stands where {expected} should. {ADVICE}", expected
+                )
             expected += 1
             yield entry
 
     def story(self, job: str) -> list[Entry]:
         """The entries of one job."""
         table = tables.journal
-        query = select(table.c.seq, table.c.at, table.c.data).where(table.c.job == job).order_by(table.c.seq)
+        query = select(table).where(table.c.job == job).order_by(table.c.seq)
         with self._reading() as connection:
             rows = {row.seq: row for row in connection.execute(query)}
             # Looked at last: what has left the rows meanwhile is here, at worst twice.
             old = {row.seq: row for row in segments.of_job(connection, job)}
-        return [_entry(row) for _, row in sorted({**rows, **old}.items())]
+        return [entry_of(row) for _, row in sorted({**rows, **old}.items())]
 
     def hits(self, job: str, after: int, limit: int) -> list[HitView]:
         """Accepted hits of a sweep in order of acceptance, beyond the first `after`: fewer than `limit`, but at least
@@ -238,7 +243,8 @@ class Journal:
     def requests(self, before: int | None, limit: int) -> list[Entry]:
         """What was asked for (`RequestAccepted`), newest first, before entry number `before`."""
         table, asked = tables.journal, tables.requests
-        query = select(asked.c.seq, table.c.at, table.c.data).outerjoin(table, asked.c.seq == table.c.seq)
+        columns = [column for column in table.columns if column is not table.c.seq]
+        query = select(asked.c.seq, *columns).outerjoin(table, asked.c.seq == table.c.seq)
         if before is not None:
             query = query.where(asked.c.seq < before)
         with self._reading() as connection:
@@ -247,7 +253,7 @@ class Journal:
         missing = [row.seq for row in rows if row.data is None and row.seq not in old]
         if missing:
             raise CorruptState(f"entries {missing[:5]} say what was asked for, and the journal does not have them")
-        return [_entry(old.get(row.seq, row)) for row in rows]
+        return [entry_of(old.get(row.seq, row)) for row in rows]
 
     @contextmanager
     def catalogue(self) -> Iterator[Connection]:
@@ -296,11 +302,43 @@ class Journal:
             )
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """The snapshots to start from, newest first."""
-        table = tables.snapshots
+        """The snapshots to start from, newest first; the last one is what a repair has made, if there was one."""
         with self._reading() as connection:
-            for row in connection.execute(select(table).order_by(table.c.seq.desc())):
-                yield Snapshot(seq=row.seq, at=row.at, data=row.data)
+            base = connection.execute(select(tables.bases).order_by(tables.bases.c.seq.desc())).first()
+            for row in connection.execute(select(tables.snapshots).order_by(tables.snapshots.c.seq.desc())):
+                if base is None or row.seq > base.seq:
+                    yield Snapshot(seq=row.seq, at=row.at, data=row.data)
+            if base is not None:
+                yield Snapshot(seq=base.seq, at=base.at, data=base.data)
+
+    def base(self) -> int | None:
+        """The entry up to which a repair has made the state; `None`: the journal was never repaired."""
+        with self._reading() as connection:
+            seq: int | None = connection.execute(select(func.max(tables.bases.c.seq))).scalar()
+            return seq
+
+    def faults(self, *, load: bool = True) -> Iterator[checking.Fault]:
+        """Entries that cannot be used, in order; without `load`, those whose checksum is another one."""
+        with self._reading() as connection:
+            yield from checking.faults(connection, load=load)
+
+    def check(self, after: int) -> tuple[checking.Fault | None, int | None]:
+        """The first of the next rows whose checksum is another one; and the last row looked at, `None` at the end."""
+        with self._reading() as connection:
+            return checking.check(connection, after)
+
+    def survey(self, after: int = 0) -> Iterator[Entry | checking.Fault]:
+        """Every entry beyond number `after`, in order, or what is wrong with it. Raises `CorruptState`."""
+        with self._reading() as connection:
+            yield from checking.survey(connection, after)
+
+    def mend(self, lost: Sequence[tuple[checking.Fault, Entry]], base: Snapshot, jobs: Sequence[JobView]) -> None:
+        """Put other entries in the places of damaged ones, and go on from this state: all of it, or nothing."""
+        row = {"seq": base.seq, "at": base.at, "data": base.data}
+        with self._writing("the journal cannot be repaired") as connection:
+            self._hold_row(connection)
+            repairing.replace(connection, lost)
+            repairing.keep(connection, row, jobs)
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Keep a snapshot, and drop all but the newest few. Entries stay, be it in segments."""
@@ -379,18 +417,21 @@ class Journal:
         # A database that takes over from another one is a new connection: what comes over this one is of one history.
         with self._reading() as connection:
             while left is None or left > 0:
-                rows = _page(connection, after, PAGE if left is None else min(PAGE, left))
+                rows = _readable_page(connection, after, PAGE if left is None else min(PAGE, left))
                 if not rows:
                     return
-                yield from map(_entry, rows)
+                yield from map(entry_of, rows)
                 after = rows[-1].seq
                 left = None if left is None else left - len(rows)
 
     @contextmanager
     def _writing(self, what: str, *, at_once: bool = False) -> Iterator[Connection]:
         """A transaction; `at_once`: of one statement, for which PostgreSQL need not be told when it begins and ends."""
-        with self._translating(what), self._lock, self._begun(at_once and self.shared) as connection:
-            yield connection
+        try:
+            with self._translating(what), self._lock, self._begun(at_once and self.shared) as connection:
+                yield connection
+        except (RefusedText, UnicodeError, OverflowError) as error:  # drivers raise them before a database is asked
+            raise StoreRefused(f"{what}: {error}. Another try cannot help; report this message") from error
 
     def _begun(self, alone: bool) -> AbstractContextManager[Connection]:
         return self._alone.connect() if alone else self._engine.begin()
@@ -418,10 +459,23 @@ class Journal:
                 connection.invalidate()  # it would go back to a pool that nobody empties any more
 
 
+def _readable_page(connection: Connection, after: int, size: int) -> Sequence[Any]:
+    """The same as `_page`; a row that the driver cannot read is named."""
+    try:
+        return _page(connection, after, size)
+    except DBAPIError as error:
+        if UNDECODABLE not in str(error.orig):
+            raise
+        fault = next(checking.faults(connection, after), None)
+        if fault is None:
+            raise
+        raise checking.damaged(fault.seq, fault.what) from error
+
+
 def _page(connection: Connection, after: int, size: int) -> Sequence[Any]:
     """The entries after number `after`, in order, as many as come together; none: there are no more."""
     table = tables.journal
-    query = select(table.c.seq, table.c.at, table.c.data).order_by(table.c.seq)
+    query = select(table).order_by(table.c.seq)
     # Numbers have no gaps: none of these means that they are in a segment, or not there yet. In this order: entries
     # that leave the rows while somebody looks have been seen, or are in a segment by then.
     rows = connection.execute(query.where(table.c.seq.between(after + 1, after + size))).all()
@@ -434,10 +488,8 @@ def _page(connection: Connection, after: int, size: int) -> Sequence[Any]:
     if not rows and segments.last_seq(connection) > after:
         content = segments.covering(connection, after + 1)  # it may have come while we looked
         if content is None:
-            raise CorruptState(f"the journal has a gap: there is no entry {after + 1}, and there are later ones")
+            raise DamagedEntry(
+                f"the journal has a gap: there is no entry {after + 1}, and there are later ones. {ADVICE}", after + 1
+            )
         return content.rows(after, size)
     return rows
-
-
-def _entry(row: Any) -> Entry:
-    return Entry(seq=row.seq, at=row.at, event=load_event(row.data))

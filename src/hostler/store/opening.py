@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
@@ -38,6 +39,8 @@ def open_journal(place: Place) -> Journal:
     Raises `SchemaMismatch` if a newer Hostler wrote it, `StoreFull` if it cannot be written, `StoreError`.
     """
     name = named(place)
+    if isinstance(place, Path):
+        _make_private(place)
     with _kept(engine_of(place), f"the store {name} cannot be opened") as engine:
         _migrate(engine, name)
         return Journal(engine)
@@ -62,6 +65,17 @@ def read_journal(place: Place) -> Journal:
                 "of this version brings it up to date when it starts"
             )
         return Journal(engine)
+
+
+def _make_private(folder: Path) -> None:
+    """Let nobody but its owner read the file, wherever it is copied; SQLite gives its other files the same mode."""
+    file = folder / FILE
+    with suppress(OSError):  # what is wrong with the folder is told by whoever opens it
+        if folder.is_dir() and not file.exists():
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        for path in (file, *(folder / f"{FILE}{side}" for side in ("-wal", "-shm"))):
+            if path.exists() and path.stat().st_mode & 0o077:
+                path.chmod(0o600)
 
 
 @contextmanager

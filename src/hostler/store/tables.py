@@ -20,7 +20,9 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA = "0011"
+from hostler.store.dialect import Name, Words
+
+SCHEMA = "0012"
 """The newest migration; what this version writes."""
 metadata = MetaData()
 
@@ -29,10 +31,12 @@ journal = Table(
     metadata,
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("at", Double, nullable=False),
-    Column("job", String, nullable=True),
+    Column("job", Name, nullable=True),
     Column("data", Text, nullable=False),
     # The controller that wrote it; null where that was not noted yet. It never falls with `seq`.
     Column("epoch", BigInteger, nullable=True),
+    # Of all that the row says (`store.checking`); null where an older version wrote it.
+    Column("checksum", BigInteger, nullable=True),
     Index("journal_by_job", "job", "seq"),
 )
 
@@ -72,29 +76,47 @@ snapshots = Table(
     Column("data", LargeBinary, nullable=False),
 )
 
+bases = Table(
+    "bases",
+    metadata,
+    # A snapshot that a repair has made: what lies before it cannot be folded any more, so it is kept, and backed up.
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+set_aside = Table(
+    "set_aside",
+    metadata,
+    # Rows of the journal that a repair has replaced: what stood there, as it was.
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("why", Words, nullable=False),
+    Column("data", LargeBinary, nullable=True),
+)
+
 jobs = Table(
     "jobs",
     metadata,
-    Column("id", String, primary_key=True),
+    Column("id", Name, primary_key=True),
     Column("number", BigInteger, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("work", String, nullable=False),
-    Column("state", String, nullable=False),
+    Column("name", Words, nullable=False),
+    Column("work", Name, nullable=False),
+    Column("state", Name, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("submitted_at", Double, nullable=False),
     Column("started_at", Double, nullable=True),
     Column("ended_at", Double, nullable=True),
     Column("attempts", Integer, nullable=False),
-    Column("why", Text, nullable=True),
+    Column("why", Words, nullable=True),
 )
 
 past = Table(
     "past",
     metadata,
     Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("key", Text, nullable=True),
-    Column("work", String, nullable=False),
-    Column("state", String, nullable=False),
+    Column("key", Words, nullable=True),
+    Column("work", Name, nullable=False),
+    Column("state", Name, nullable=False),
     # All that was known of it, packed (`store.past`).
     Column("data", Text, nullable=False),
     Index("past_by_key", "key", sqlite_where=text("key is not null"), postgresql_where=text("key is not null")),
@@ -121,9 +143,9 @@ hits = Table(
     # The journal entry that brought the hit, and its place in it.
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("place", Integer, primary_key=True, autoincrement=False),
-    Column("job", String, nullable=False),
+    Column("job", Name, nullable=False),
     # Text, because items may be larger than any integer type of a database.
-    Column("item", Text, nullable=False),
+    Column("item", Words, nullable=False),
     Column("data", Text, nullable=False),
     Index("hits_by_job", "job", "seq", "place"),
 )
@@ -133,16 +155,16 @@ usage_of = Table(
     metadata,
     # What an hour is of: a device as it was then, and a kind of work. Told once, and not in each of its hours.
     Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("node", Text, nullable=False),
-    Column("device", Text, nullable=False),
-    Column("kind", String, nullable=False),
-    Column("model", Text, nullable=True),
-    Column("pool", Text, nullable=True),
-    Column("provider", Text, nullable=True),
+    Column("node", Words, nullable=False),
+    Column("device", Words, nullable=False),
+    Column("kind", Name, nullable=False),
+    Column("model", Words, nullable=True),
+    Column("pool", Words, nullable=True),
+    Column("provider", Words, nullable=True),
     # Of the device; null where nobody knows it.
     Column("price_per_h", Double, nullable=True),
     # `idle`: none.
-    Column("work", String, nullable=False),
+    Column("work", Name, nullable=False),
     Index("usage_of_by_device", "device"),
 )
 
@@ -189,15 +211,15 @@ artifacts = Table(
     "artifacts",
     metadata,
     Column("sha256", String(64), primary_key=True),
-    Column("kind", String, nullable=False),
+    Column("kind", Name, nullable=False),
     Column("bytes", BigInteger, nullable=False),
-    Column("config", Text, nullable=True),
-    Column("job", String, nullable=True),
+    Column("config", Words, nullable=True),
+    Column("job", Name, nullable=True),
     # The journal entry that told of it, which orders them.
     Column("seq", BigInteger, nullable=False),
     Column("made_at", Double, nullable=False),
     # What it is worth now: it decides how many copies are wanted.
-    Column("standing", String, nullable=False),
+    Column("standing", Name, nullable=False),
     Column("games", BigInteger, nullable=True),
     # Of games: whether a dataset was chosen from them, or the quality gate refused them.
     Column("exported", Boolean, nullable=False),
@@ -238,7 +260,7 @@ copies = Table(
     "copies",
     metadata,
     Column("sha256", String(64), primary_key=True),
-    Column("place", Text, primary_key=True),
+    Column("place", Words, primary_key=True),
     Column("verified_at", Double, nullable=True),
     Column("damaged", Boolean, nullable=False),
     # What is to be read next in a place.
@@ -249,7 +271,7 @@ told = Table(
     "told",
     metadata,
     # By target of alerts: up to which journal entry it has been told.
-    Column("target", Text, primary_key=True),
+    Column("target", Words, primary_key=True),
     Column("through", BigInteger, nullable=False),
 )
 
@@ -258,7 +280,7 @@ controllers = Table(
     metadata,
     Column("epoch", BigInteger, primary_key=True, autoincrement=False),
     Column("started_at", Double, nullable=False),
-    Column("version", String, nullable=False),
+    Column("version", Name, nullable=False),
 )
 
 leader = Table(
@@ -270,14 +292,14 @@ leader = Table(
     # Counted up by the one that leads for as long as it lives; the others watch it with clocks of their own.
     Column("beat", BigInteger, nullable=False),
     # Whose state directory it runs on: one that comes back takes its place again at once, and finds its own artifacts.
-    Column("controller", Text, nullable=False),
+    Column("controller", Words, nullable=False),
     # Who it is, and where it answers, for people and for clients that came to another. Empty: it has given up.
-    Column("holder", Text, nullable=False),
-    Column("url", Text, nullable=True),
+    Column("holder", Words, nullable=False),
+    Column("url", Words, nullable=True),
     # What tells this journal from every other one: agents elsewhere have their folders under it.
-    Column("identity", Text, nullable=True),
+    Column("identity", Words, nullable=True),
     # Where the journal was taken: nobody leads it here any more.
-    Column("moved_to", Text, nullable=True),
+    Column("moved_to", Words, nullable=True),
     # Whether the journal has lost entries that were confirmed: nodes may know of what was in them.
     Column("lost", Boolean, nullable=False, server_default=false()),
 )

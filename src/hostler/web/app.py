@@ -17,7 +17,6 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from hostler import __version__
 from hostler.model.errors import HostlerError, UsageError
 from hostler.model.faults import found_by, rule_of
-from hostler.model.inputs import Trouble
 from hostler.model.schemas import show
 from hostler.model.work import JobSpec
 from hostler.settings.jobs import ShortJob
@@ -47,6 +46,7 @@ from hostler.web.door import Door, Doorman
 from hostler.web.guard import SEAL, Guard
 from hostler.web.limits import Failures
 from hostler.web.pages import routes as pages
+from hostler.web.request_faults import RequestFaults
 from hostler.web.rl import routes as rl
 from hostler.web.rl.trails import Trails
 from hostler.web.rl.trainings import Trainings
@@ -90,6 +90,7 @@ def make_app(
     )
     app.state.desk, app.state.heartbeat_s, app.state.closing = desk, heartbeat_s, asyncio.Event()
     app.state.frames = events.Frames()
+    app.state.faults = RequestFaults()
     app.state.timing, app.state.trainings = Timing(timer), Trainings(desk, trails)
     app.state.doorman, app.state.failed_logins = Doorman(door, desk), Failures()
     app.state.login_page = session.plain_page
@@ -196,6 +197,6 @@ async def _failed(request: Request, error: Exception) -> Response:
     """A fault of our own: it is put on record, and raised again by the server for its log."""
     what = f"{type(error).__name__}: {error}"
     desk: Desk = request.app.state.desk
-    await desk.tell(Trouble(where=f"{request.method} {request.url.path}", what=what[:2000]))
+    await request.app.state.faults.note(desk, f"{request.method} {request.url.path}", error)
     # This is answered outside of the guard.
     return problems.from_status(500, f"the controller failed to answer, and recorded why: {what}", SEAL)

@@ -106,6 +106,9 @@ class Desk(Protocol):
     def status(self) -> Status:
         """The fleet in numbers; constant time."""
 
+    async def durable_status(self) -> Status:
+        """The same, of nothing that the journal does not have yet."""
+
     def gist(self) -> Gist:
         """What there is to do and what came of it, in few numbers; costs nothing that grows with the number of jobs."""
 

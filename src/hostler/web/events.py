@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, cast
@@ -13,11 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from hostler.model import codec
-from hostler.model.errors import Conflict
+from hostler.model.errors import Conflict, HostlerError
 from hostler.model.events import Entry
 from hostler.web.answers import TheDesk
 from hostler.web.desk import Desk, Piece
 from hostler.web.paging import Paged, answer_page, split
+from hostler.web.request_faults import RequestFaults
 from hostler.web.routing import Routes
 
 router = Routes(tags=["events"])
@@ -78,10 +80,11 @@ async def follow(desk: TheDesk, request: Request, start: Annotated[int, Depends(
 
     The first thing sent is the number that the stream starts after. A reader that falls too far behind is cut off: the
     last thing it gets is the event `lost` with the numbers of the first and the last entry that it was not sent; it
-    comes back with `Last-Event-ID` and misses nothing.
+    comes back with `Last-Event-ID` and misses nothing. Where an entry cannot be read, the last thing sent is the event
+    `error` with the reason.
     """
     state = request.app.state
-    sent = _stream(desk, start, state.heartbeat_s, state.closing, state.frames)
+    sent = _stream(desk, start, state.heartbeat_s, state.closing, state.frames, state.faults)
     return StreamingResponse(sent, media_type="text/event-stream")
 
 
@@ -98,7 +101,7 @@ async def _known(desk: Desk, after: int, newest: int) -> Sequence[Entry]:
 
 
 async def _stream(
-    desk: Desk, start: int, heartbeat_s: float, closing: asyncio.Event, frames: Frames
+    desk: Desk, start: int, heartbeat_s: float, closing: asyncio.Event, frames: Frames, faults: RequestFaults
 ) -> AsyncIterator[bytes]:
     yield f"id: {start}\n\n".encode()
     pieces, sent = desk.pieces(start), start
@@ -120,6 +123,9 @@ async def _stream(
     except StopAsyncIteration:
         if sent < (newest := desk.status().seq):
             yield _lost(sent + 1, newest)
+    except HostlerError as error:  # a response that has begun can have no other status any more
+        await faults.note(desk, "GET /api/v1/events", error)
+        yield _error(error)
     finally:
         await _abandon(pieces, end, coming)
 
@@ -146,6 +152,11 @@ def _parts(text: bytes) -> Iterator[bytes]:
 def _lost(first: int, last: int) -> bytes:
     """Without an `id`: who comes back asks for what follows the last entry that it has really seen."""
     return b'event: lost\ndata: {"from": %d, "to": %d}\n\n' % (first, last)
+
+
+def _error(error: HostlerError) -> bytes:
+    """Without an `id`, and the last frame: to come back for the same entry would end in the same way."""
+    return b"event: error\ndata: %b\n\n" % json.dumps({"error": f"{type(error).__name__}: {error}"}).encode()
 
 
 def _frame(entry: Entry) -> bytes:

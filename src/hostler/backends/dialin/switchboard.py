@@ -9,7 +9,7 @@ import json
 import secrets
 import socket
 import ssl
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,6 +25,9 @@ PROTOCOL = 1
 GREET_S = 10.0
 """How long a stranger has for the TLS handshake and its first line."""
 FIRST_LINE_MAX = 4096
+"""Bytes of any line that is said before a connection is taken."""
+WORDS_MOST, WORDS_S = 20, 2.0
+"""A connection that waits and says more in that time is hung up on: it says that it is there every few seconds."""
 STRANGERS_MAX = 64
 """Of more, the oldest of the address that has most of them is hung up on: nobody keeps others out by himself."""
 WAITING_MAX = 8
@@ -83,9 +86,10 @@ class Switchboard:
     `open` before the first call can come, `close` at the end.
     """
 
-    def __init__(self, journal: str, token_of: Callable[[str], str | None]) -> None:
+    def __init__(self, journal: str, token_of: Callable[[str], str | None], longest: int = LINE_MAX) -> None:
         self._journal = journal
         self._token_of = token_of
+        self._longest = longest
         self._tell: Callable[[str, str], None] = lambda _where, _what: None
         self._context: ssl.SSLContext | None = None
         self._listening: asyncio.Task[None] | None = None
@@ -242,7 +246,7 @@ class Switchboard:
 
     async def _secured(self, peer: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit=LINE_MAX)
+        reader = asyncio.StreamReader(limit=self._longest)
         protocol = asyncio.StreamReaderProtocol(reader)
         securing = asyncio.ensure_future(loop.connect_accepted_socket(lambda: protocol, peer, ssl=self._context))
         try:
@@ -293,8 +297,13 @@ class Switchboard:
                 lines.remove(line)
 
     async def _hear_out(self, line: Waiting) -> None:
+        clock = asyncio.get_running_loop()
+        heard: deque[float] = deque(maxlen=WORDS_MOST)
         while True:
             words = await _words(line.reader)
+            heard.append(clock.time())
+            if len(heard) == WORDS_MOST and heard[-1] - heard[0] < WORDS_S:
+                raise ValueError(f"{line.node} said {WORDS_MOST} things within {WORDS_S:g} s while it waited")
             if line.is_rung and words.get("type") in ("taken", "failed"):
                 line.answer.set_result(words)
                 return
@@ -364,6 +373,8 @@ async def _words(reader: asyncio.StreamReader) -> dict[str, Any]:
         data = await reader.readline()
     if not data.endswith(b"\n"):
         raise EOFError("it hung up")
+    if len(data) > FIRST_LINE_MAX:
+        raise ValueError(f"a line is longer than {FIRST_LINE_MAX} bytes")
     words = json.loads(data)
     if not isinstance(words, dict):
         raise ValueError(f"it said {data[:80]!r}")

@@ -20,7 +20,7 @@ from hostler.agent.files import TREES
 from hostler.agent.shared import publish
 from hostler.backends.agented import AgentedNode, Options
 from hostler.backends.base import Removed
-from hostler.backends.channel import LINE_MAX, Channel, opened
+from hostler.backends.channel import Channel, opened
 from hostler.backends.local.workspaces import Workspaces
 from hostler.model.commands import AttemptOrder, WorkerOrder
 from hostler.model.errors import FilesError, LinkLost, LinkRefused
@@ -101,7 +101,7 @@ class LocalNode(AgentedNode):
         try:
             async with asyncio.timeout(START_S):
                 peer = await _unix_socket(self._directory)
-                reader, writer = await asyncio.open_unix_connection(sock=peer, limit=LINE_MAX)
+                reader, writer = await asyncio.open_unix_connection(sock=peer, limit=self._bounds.longest_read)
                 return await opened(reader, writer, self._controller, epoch)
         except TimeoutError as error:
             raise LinkLost(f"the agent in {self._directory} does not answer; end it if it hangs") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from hostler.backends.base import Facts
+from hostler.backends.facts import gpu_of
 from hostler.backends.ray.terms import Terms
 from hostler.model.fleet import DeviceSpec
 from hostler.model.work import DeviceKind
@@ -39,15 +40,14 @@ def _given(found: Sequence[Facts], visible: str | None, count: int) -> Iterator[
 
 
 def _gpu(node: str, use: Terms, index: int, facts: Facts | None) -> DeviceSpec:
-    told = facts or {}
-    vram = told.get("vram_bytes")
+    found = None if facts is None else gpu_of(facts)
     return DeviceSpec(
         id=f"{node}/{use.gpu_kind}{index}",
         node=node,
         kind=use.gpu_kind,
         index=index,
-        model=told.get("model") or use.gpu_model,
-        vram_gb=use.vram_gb if vram is None else vram / 2**30,
+        model=(found and found.model) or use.gpu_model,
+        vram_gb=use.vram_gb if found is None or found.vram_gb is None else found.vram_gb,
     )
 
 

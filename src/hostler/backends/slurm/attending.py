@@ -11,8 +11,9 @@ from typing import Any
 import structlog
 
 from hostler.backends.base import Facts
-from hostler.backends.channel import Channel, greeted, opened
-from hostler.backends.facts import input_of, progress_of
+from hostler.backends.bounds import SLICE, USUAL, Bounds
+from hostler.backends.channel import Channel, greeted, opened, words
+from hostler.backends.facts import WORDS_MAX, input_of, progress_of, returned_of, understood
 from hostler.backends.outbox import Outbox
 from hostler.backends.slurm.berths import Batch, Berth, Stop, has_run_out, is_held_back, reason_of
 from hostler.backends.slurm.cluster import Clock, Cluster, Verdict
@@ -53,7 +54,9 @@ class Attendant:
         outbox: Outbox,
         verdicts: Verdicts,
         anew: Callable[[Sequence[AttemptOrder]], None],
+        bounds: Bounds = USUAL,
     ) -> None:
+        self._bounds = bounds
         self._name = name
         self._controller = controller
         self._epoch = epoch
@@ -86,6 +89,7 @@ class Attendant:
             try:
                 channel = await self._connect(batch, berth, again=tries > 0)
                 tries = 0
+                channel.limit(self._bounds)
                 self._say_what_waits(berth, channel)
                 await self._hear(batch, berth, channel)
             except LinkRefused as error:
@@ -146,17 +150,25 @@ class Attendant:
         signs = 0
         async for message in channel.messages():
             berth.heard_at = self._clock.now()
-            kind = message.get("type")
-            if kind == "facts" and message["facts"]:
-                self._hear_facts(batch, berth, channel, message["facts"])
-            elif kind == "progress":
-                self._outbox.post(progress_of(message))
-            elif kind == "telemetry":
-                signs += 1
-                if signs % HERE_EVERY == 1:
-                    channel.say({"type": "here"})
-            elif kind == "error":
-                self._outbox.post(Trouble(where=f"agent of {berth.token} on {self._name}", what=str(message["error"])))
+            with understood(self._name, f"{words(message.get('type'), 40)!r}"):
+                signs = self._hear_message(batch, berth, channel, message, signs)
+
+    def _hear_message(self, batch: Batch, berth: Berth, channel: Channel, message: Facts, signs: int) -> int:
+        """Take one message; how many signs of life there were."""
+        kind = message.get("type")
+        if kind == "facts" and message["facts"]:
+            self._hear_facts(batch, berth, channel, message["facts"])
+        elif kind == "progress":
+            for part in progress_of(message):
+                self._outbox.post(part)
+        elif kind == "telemetry":
+            signs += 1
+            if signs % HERE_EVERY == 1:
+                channel.say({"type": "here"})
+        elif kind == "error":
+            what = words(message["error"], WORDS_MAX)
+            self._outbox.post(Trouble(where=f"agent of {berth.token} on {self._name}", what=what))
+        return signs
 
     def _hear_facts(self, batch: Batch, berth: Berth, channel: Channel, facts: Sequence[Facts]) -> None:
         seq = facts[-1]["seq"]
@@ -171,10 +183,13 @@ class Attendant:
                     if not batch.stays and not berth.holds:
                         channel.say({"type": "shutdown", "when": "idle"})  # nothing more is put there
 
-        self._take(batch, berth, fresh, acknowledge)
+        for at in range(SLICE, len(fresh) + SLICE, SLICE):
+            self._take(batch, berth, fresh[at - SLICE : at], acknowledge if at >= len(fresh) else None)
+        if not fresh:
+            self._take(batch, berth, fresh, acknowledge)
 
     def _take(self, batch: Batch, berth: Berth, facts: Sequence[Facts], then: Callable[[], None] | None = None) -> None:
-        told = [_as_asked(input_of(self._name, fact), berth.stops) for fact in facts]
+        told = [_as_asked(input_of(self._name, fact, self._bounds), berth.stops) for fact in facts]
         for given in told:
             berth.forget(given)
         kept = [given for given in told if is_held_back(given) and berth.unwanted is None]
@@ -252,4 +267,4 @@ def _returned(berth: Berth, held: Iterable[Sequence[Any]], words: str) -> Iterab
     known = {str(told[0]): told[1:] for told in held}
     for chunk in berth.chunks:
         position, digest, hits = known.get(chunk, (None, None, ()))
-        yield Returned(chunk=chunk, position=position, digest=digest, hits=tuple(hits), reason="node_lost", error=words)
+        yield returned_of(chunk, position, digest, hits, reason="node_lost", error=words)

@@ -12,11 +12,11 @@ from pathlib import Path
 import asyncssh
 
 from hostler.agent.build import archive, build_zipapp
-from hostler.backends.channel import LINE_MAX
+from hostler.backends.channel import DESK_LINE_MAX
 from hostler.backends.slurm.desk import Streams
 from hostler.backends.ssh.bootstrap import boot
 from hostler.backends.ssh.network import Network
-from hostler.backends.ssh.streams import Peer, open_program
+from hostler.backends.ssh.streams import DeskPeer, open_program
 from hostler.backends.ssh.target import Target
 from hostler.model.errors import LinkLost, LinkRefused
 
@@ -86,7 +86,7 @@ async def _opened(
     booted = await boot(connection, where, python=python, folder=f"{root}/{CODE}", start=False)
     words = command(booted.facts["executable"], booted.facts["zipapp"], root)
     try:
-        return (await open_program(connection, shlex.join(words), Peer)).streams()
+        return (await open_program(connection, shlex.join(words), DeskPeer)).streams()
     except asyncssh.Error as error:
         raise LinkLost(f"nothing can be started on {where}: {error}") from error
 
@@ -96,7 +96,7 @@ async def _start(words: Sequence[str]) -> asyncio.subprocess.Process:
         *words,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        limit=LINE_MAX,
+        limit=DESK_LINE_MAX,
         start_new_session=True,
     )
 

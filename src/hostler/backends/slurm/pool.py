@@ -17,6 +17,7 @@ from hostler.agent.files import TREES
 from hostler.backends import wire
 from hostler.backends.agented import Options
 from hostler.backends.base import Facts, Report, may_pass
+from hostler.backends.bounds import Bounds
 from hostler.backends.local.workspaces import Workspaces
 from hostler.backends.outbox import Outbox
 from hostler.backends.slurm.attending import Attendant
@@ -82,6 +83,9 @@ class SlurmPool:
         self._env = dict(options.get("env") or {})
         self._limits = wire.Limits(
             log_bytes=options.get("log_bytes", 10 << 20), result_bytes=options.get("result_bytes", 1 << 20)
+        )
+        self._bounds = options.get("bounds") or Bounds(
+            log_bytes=self._limits.log_bytes, result_bytes=self._limits.result_bytes
         )
         self._holdings = Holdings()
         self._receipts = count(1)
@@ -341,7 +345,7 @@ class SlurmPool:
         shared = name, self._controller, epoch, cluster, outbox
         submitter = Submitter(*shared, holdings, self._terms, self._limits, self._start)
         verdicts = Verdicts(cluster)
-        attendant = Attendant(*shared, verdicts, self._place_all)
+        attendant = Attendant(*shared, verdicts, self._place_all, self._bounds)
         self._submitter = submitter
         self._follower = Follower(name, cluster, outbox, holdings, attendant, verdicts, submitter.taken, self._start)
 

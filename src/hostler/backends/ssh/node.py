@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Unpack
@@ -125,7 +125,7 @@ class SshNode(RemoteNode):
             self._connection = await self._network.connect(self._target)
         return self._connection
 
-    async def _open(self, connection: asyncssh.SSHClientConnection, path: str, kind: type[AnyPeer]) -> AnyPeer:
+    async def _open(self, connection: asyncssh.SSHClientConnection, path: str, kind: Callable[[], AnyPeer]) -> AnyPeer:
         """Straight to the socket, or through a program beside it, where the server forwards no sockets."""
         if self._bridge is None:
             return await open_socket(connection, path, kind)
@@ -135,7 +135,7 @@ class SshNode(RemoteNode):
         """A channel through the agent's socket. Where that cannot be had, the connection is given up as well."""
         try:
             async with asyncio.timeout(DIAL_S):
-                peer = await self._open(connection, path, Peer)
+                peer = await self._open(connection, path, lambda: Peer(self._bounds.longest_read))
                 return await opened(*peer.streams(), self._controller, epoch)
         except asyncssh.ChannelOpenError as error:
             raise LinkLost(f"no agent answers in {path} on {self.name}: {error.reason}") from error

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import asyncssh
 
-from hostler.backends.channel import LINE_MAX
+from hostler.backends.channel import DESK_LINE_MAX, LINE_MAX
 
 WINDOW = 8 << 20
 """Bytes that may be on their way to us: what a line of 1 Gbit/s has under way within 60 ms."""
@@ -23,8 +24,8 @@ AnyPeer = TypeVar("AnyPeer", bound="Peer")
 class Peer(asyncssh.SSHUNIXSession[bytes], asyncssh.SSHClientSession[bytes]):
     """One channel, to a socket or to a program; `streams` once it is open. What goes to standard error is lost."""
 
-    def __init__(self) -> None:
-        self._reader = asyncio.StreamReader(limit=LINE_MAX)
+    def __init__(self, longest: int = LINE_MAX) -> None:
+        self._reader = asyncio.StreamReader(limit=longest)
         self._protocol = asyncio.StreamReaderProtocol(self._reader)
         self._channel: asyncio.Transport | None = None
 
@@ -63,6 +64,13 @@ class Peer(asyncssh.SSHUNIXSession[bytes], asyncssh.SSHClientSession[bytes]):
         """To write to."""
         assert self._channel is not None
         return asyncio.StreamWriter(self._channel, self._protocol, self._reader, asyncio.get_running_loop())
+
+
+class DeskPeer(Peer):
+    """A channel to the desk of a cluster, whose answers may be long."""
+
+    def __init__(self) -> None:
+        super().__init__(DESK_LINE_MAX)
 
 
 class Pieces(Peer):
@@ -115,9 +123,9 @@ class Pieces(Peer):
 
     async def readline(self) -> bytes:
         """A line with its end, or what there was before the end. Raises `ConnectionError`."""
-        parts: list[bytes] = []
+        parts, size = list[bytes](), 0
         while not (parts and parts[-1].endswith(b"\n")):
-            if sum(map(len, parts)) > LINE_MAX:
+            if size > LINE_MAX:
                 raise ValueError(f"a line is longer than {LINE_MAX} bytes")
             await self._wait()
             if not self._pieces:
@@ -128,6 +136,7 @@ class Pieces(Peer):
                 self._pieces.appendleft(piece[end:])
                 piece = piece[:end]
             parts.append(piece)
+            size += len(piece)
             self._took(len(piece))
         return b"".join(parts)
 
@@ -146,13 +155,13 @@ class Pieces(Peer):
             self._channel.resume_reading()
 
 
-async def open_socket(connection: asyncssh.SSHClientConnection, path: str, kind: type[AnyPeer]) -> AnyPeer:
+async def open_socket(connection: asyncssh.SSHClientConnection, path: str, kind: Callable[[], AnyPeer]) -> AnyPeer:
     """A channel to a Unix socket of the node. Raises `asyncssh.Error`."""
     _, peer = await connection.create_unix_connection(kind, path, encoding=None, window=WINDOW)
     return cast(AnyPeer, peer)
 
 
-async def open_program(connection: asyncssh.SSHClientConnection, command: str, kind: type[AnyPeer]) -> AnyPeer:
+async def open_program(connection: asyncssh.SSHClientConnection, command: str, kind: Callable[[], AnyPeer]) -> AnyPeer:
     """A channel from the output and to the input of a program. Raises `asyncssh.Error`."""
     _, peer = await connection.create_session(kind, command, encoding=None, window=WINDOW)
     return cast(AnyPeer, peer)

@@ -9,7 +9,7 @@ from typing import Any
 
 from hostler.model.commands import Clear, Collect, Command, Fit, Keep, NodeCommand, Solve
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Ended, Fetched, LinkDown, Started, Submit
+from hostler.model.inputs import Ended, Fetched, LinkDown, Reported, Started, Submit
 from hostler.model.work import JobSpec
 from hostler.sim.agenda import Agenda
 from hostler.sim.agent import Fact, VirtualAgent
@@ -234,7 +234,8 @@ class Cluster:
         self._hear(name, peer)  # whoever says nothing more after its greeting has said something then
         wire.greeted = True
         inventory, facts = agent.hello(), list(agent.facts)
-        wire.to_controller(lambda: contender.process.do(0.0, lambda: contender.take(inventory)))
+        found = Reported(node=name, given=inventory)
+        wire.to_controller(lambda: contender.process.do(0.0, lambda: contender.take(found)))
         if facts:
             self._carry(name, peer, facts)
 
@@ -250,7 +251,7 @@ class Cluster:
 
         def notice() -> None:
             if wire.connection == lost:
-                contender.take(LinkDown(node=name, why="the connection broke"))
+                contender.take(Reported(node=name, given=LinkDown(node=name, why="the connection broke")))
                 contender.process.do(REACH_S, lambda: self._reach(contender, name))
 
         contender.process.do(self.random.uniform(0.0, NOTICE_S), notice)
@@ -298,7 +299,7 @@ class Cluster:
 
     def _carry(self, name: str, peer: Peer, facts: Sequence[Fact]) -> None:
         contender, wire, identity = self.contenders[peer.who], self.wires[peer.who, name], self.agents[name].identity
-        told, last = [fact.told for fact in facts], facts[-1].seq
+        told, last = [Reported(node=name, given=fact.told) for fact in facts], facts[-1].seq
 
         def acknowledge(_: Sequence[Any]) -> None:
             if self._is_open(name, peer):
@@ -328,7 +329,7 @@ class Cluster:
                 wire.to_node(lambda: self._send(name, peer, command, came))
 
         def told(refs: Any) -> None:
-            contender.take(Fetched(attempt=attempt, files=tuple(refs)))
+            contender.take(Reported(node=name, given=Fetched(attempt=attempt, files=tuple(refs))))
 
         Errand(self.shelf, ask, contender.process.do, told).go()
 

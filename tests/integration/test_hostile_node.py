@@ -1,0 +1,149 @@
+"""A hostile node on a real reverse connection beside an honest one: nothing of the honest work is lost or changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hostler.runtime.statedir import StateDir
+from tests.integration.conftest import WORKER, Fleet, Hostler, a_fleet, until
+from tests.patience import PATIENCE_S
+
+EVIL = Path(__file__).with_name("hostile_node.py")
+ALL = ("claims", "mid-line", "no cores", "long line", "lies", "nonsense", "flood", "replay")
+LOG_BYTES = 1 << 20
+HERE = {"nodes": ["here"], "device": "cpu"}
+WORK = """
+import json, os, sys
+print("honest" * 100)
+open(os.environ["HOSTLER_RESULT"], "w").write(json.dumps({"honest": int(sys.argv[1])}))
+"""
+WAIT = """
+import json, os, sys, time
+while not os.path.exists(sys.argv[1]): time.sleep(0.05)
+open(os.environ["HOSTLER_RESULT"], "w").write(json.dumps({"honest": "to the end"}))
+"""
+
+
+SWEEP = {
+    "name": "s",
+    "range": [0, 2000],
+    "worker": [sys.executable, str(WORKER)],
+    "params": {"planted": [3, 1500], "pause_s": 0.002},
+    "max_chunk": 100,
+    "resources": HERE,
+}
+
+
+@pytest.fixture
+def beset(tmp_path: Path) -> Iterator[Fleet]:
+    """A fleet of an honest node, which has work, and of one that will call."""
+    nodes = [
+        {"name": "here", "backend": "local", "cpu_slots": 2, "gpus": "none"},
+        {
+            "name": "evil",
+            "backend": "dialin",
+            "cpu_slots": 2,
+            "gpus": "none",
+            "dir": str(tmp_path / "evil"),
+            "canary": "none",
+        },
+    ]
+    limits = {"log_bytes": LOG_BYTES}
+    with a_fleet(tmp_path, nodes=nodes, dialin={"listen": "127.0.0.1:0"}, limits=limits, sweeps=[SWEEP]) as fleet:
+        fleet.start()
+        yield fleet
+
+
+@pytest.fixture
+def token(beset: Fleet) -> str:
+    return StateDir(beset.state).make_call_token("evil")
+
+
+@contextmanager
+def attack(fleet: Fleet, token: str, folder: Path) -> Iterator[Path]:
+    """The hostile process; what it has done is in the file."""
+    port = json.loads((fleet.state / "controller.json").read_text())["dialin"].rpartition(":")[2]
+    report = folder / "acts"
+    report.touch()
+    words = [sys.executable, str(EVIL), port, "evil", str(report)]
+    with (folder / "evil.log").open("w") as log:
+        process = subprocess.Popen(words, env={**os.environ, "TOKEN": token}, stdout=log, stderr=log)
+    try:
+        yield report
+    finally:
+        process.kill()
+        process.wait()
+
+
+def kinds(fleet: Fleet) -> Counter[str]:
+    return Counter(entry["event"]["kind"] for entry in fleet.client.entries())
+
+
+@pytest.mark.services
+def test_hostile_node_changes_nothing_of_the_work_of_an_honest_one(
+    beset: Fleet, token: str, tmp_path: Path, hostler: Hostler
+) -> None:
+    gate = tmp_path / "gate"
+    held = beset.python(WAIT, str(gate), resources=HERE)
+    beset.state_of(held, "running")
+    theirs = beset.python(WORK, "0", resources={"nodes": ["evil"], "device": "cpu"})
+    with attack(beset, token, tmp_path) as report:
+        works = [beset.python(WORK, str(at), resources=HERE) for at in range(8)]
+        until(
+            lambda: set(ALL) <= set(report.read_text().split("\n")),
+            "every act",
+            PATIENCE_S,
+            log=lambda: f"{report.read_text()}\n{(tmp_path / 'evil.log').read_text()}\n{beset.log()}",
+        )
+        assert beset.job(held)["state"] == "running"
+        gate.touch()
+        results = [beset.over(each)["result"] for each in (held, *works)]
+        sweep = beset.over("s")
+        listed = hostler(beset, "hold", "list")
+        assert beset.job(theirs)["state"] == "done", "of its own work a node may say what it likes"
+        more = beset.python(WORK, "0", resources={"nodes": ["evil"], "device": "cpu"})
+        _expect_kept_log(beset, theirs)
+        assert beset.job(more)["state"] == "pending", "it is held"
+    assert results == [{"honest": "to the end"}, *({"honest": at} for at in range(8))]
+    assert (sweep["job"]["state"], sweep["result"]) == ("done", {"hits": 2, "items": 2000})
+    assert all(beset.client.job(each)["job"]["attempts"] == 1 for each in (held, *works))
+    assert "evil" in listed.out
+    assert "work of other nodes" in listed.out
+    _expect_little_said(beset)
+    _expect_readable(beset, hostler, tmp_path)
+
+
+def _expect_kept_log(fleet: Fleet, job: str) -> None:
+    """The endless log of the hostile node's own attempt ends at its limit."""
+    logs = fleet.state / "logs"
+    until(lambda: list(logs.glob(f"{job}.*")), "the kept log", PATIENCE_S, log=fleet.log)
+    assert sum(each.stat().st_size for each in logs.rglob(f"*{job}.*/*")) <= 2 * LOG_BYTES
+
+
+def _expect_little_said(fleet: Fleet) -> None:
+    """Thousands of faults are counted, not recorded one by one."""
+    told = kinds(fleet)
+    assert told["result.refused"] + told["trouble.recorded"] < 400
+    faults = [str(each["event"]) for each in fleet.client.entries() if each["event"]["kind"] == "trouble.recorded"]
+    assert any("more faults of it were counted" in each for each in faults)
+
+
+def _expect_readable(fleet: Fleet, hostler: Hostler, folder: Path) -> None:
+    """The journal can be read: by a back-up, and by the next controller."""
+    backup = folder / "kept.backup"
+    assert hostler(fleet, "backup", "create", str(backup)).status == 0
+    said = hostler(fleet, "backup", "verify", str(backup))
+    assert said.status == 0, said.err
+    seen = fleet.client.status()["seq"]
+    fleet.kill()
+    fleet.start()
+    assert fleet.client.status()["seq"] >= seen
