@@ -90,7 +90,7 @@ def test_constraint_that_no_node_meets_is_explained_and_stuck() -> None:
     driver.submit(script(resources=Resources(nodes=("c",))))
     explained = explain_job(driver.state, driver.core.index, driver.state.jobs["j1"])
     assert explained.gates == {"node": 2}
-    assert explained.devices["a/cuda0"] == "does not fit: node: needs node c, not a"
+    assert explained.devices["a/cuda0"] == "does not fit: needs node c, not a"
     assert is_stuck(driver.state, driver.core.index, ["a", "b"])
 
 

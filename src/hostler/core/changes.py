@@ -30,6 +30,9 @@ def changes_of(
         if verdict.gate is not None and not verdict.never:
             by_gate[verdict.gate].append(name)
     yield from _before_all(state, index, job)
+    if all(verdict.never for verdict in verdicts.values()):
+        for node in away.unconnected(state, job.spec.resources)[:LISTED]:
+            yield Change(what=f"{node.spec.name} is connected")
     yield from _by_time(state, index, job, by_gate)
     yield from _by_others(state, index, job, by_gate)
     if start.ahead:
@@ -44,8 +47,6 @@ def _before_all(state: State, index: Index, job: Job) -> Iterator[Change]:
         yield Change(what="its rest after a failure is over", at=job.not_before)
     if index.draining:
         yield Change(what="the next `hostler up`, once this controller has ended")
-    for node in away.unconnected(state, job.spec.resources)[:LISTED]:
-        yield Change(what=f"{node.spec.name} is connected")
 
 
 def _by_time(state: State, index: Index, job: Job, by_gate: Mapping[str, list[str]]) -> Iterator[Change]:

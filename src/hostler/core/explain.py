@@ -24,6 +24,8 @@ from hostler.policy.retry import PRINTED
 BARRED = "barred"
 """The gate of a device that keeps failing at a sweep."""
 ENDS = {JobState.DONE: "is done", JobState.FAILED: "failed", JobState.CANCELLED: "was cancelled"}
+EVIDENT = frozenset({Gate.KIND, Gate.NODE, Gate.PRICE})
+"""Filters whose reasons are whole sentences."""
 LISTED = 8
 NO_CLASS = "not in the fleet any more"
 """The class of a device that its node has no more, and that still holds something."""
@@ -69,7 +71,7 @@ def verdict_of(state: State, index: Index, job: Job, device: Device) -> Verdict:
         return Verdict(gate=None, says=f"holds it{behind}{away}")
     refusal = gates.misfit(state, index, job, device)
     if refusal is not None:
-        return Verdict(gate=refusal.gate, says=f"does not fit: {refusal}", never=True)
+        return Verdict(gate=refusal.gate, says=f"does not fit: {plain(refusal)}", never=True)
     sweep = state.sweeps.get(job.id)
     if sweep is not None and name in sweep.barred:
         says = f"barred for this sweep until `hostler retry {job.id}`: {sweep.barred[name]}"
@@ -85,6 +87,11 @@ def verdict_of(state: State, index: Index, job: Job, device: Device) -> Verdict:
     return Verdict(
         gate=None, says=f"free{runs}; the controller is draining" if index.draining else f"would take it{runs}"
     )
+
+
+def plain(refusal: Refusal) -> str:
+    """Why a device refuses work, with its filter where the reason does not say what it is about."""
+    return refusal.why if refusal.gate in EVIDENT else str(refusal)
 
 
 def _holds(job: Job, device: Device) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import chain, islice
 
 from hostler.core import away
-from hostler.core.explain import verdict_of
+from hostler.core.explain import plain, verdict_of
 from hostler.core.index import Index
 from hostler.core.starting import HELD, Verdict, excluded_words
 from hostler.core.state import Job, State
@@ -51,7 +51,7 @@ def waits_for(state: State, index: Index, job: Job, looks: int) -> str | None:
 def _commonest(index: Index, refusals: dict[str, Refusal | None]) -> str:
     """Why the class with the most devices refuses."""
     refused = refusals[max(refusals, key=lambda cls: len(index.members[cls]))]
-    return "" if refused is None else refused.why
+    return "" if refused is None else plain(refused)
 
 
 def _told(asked: list[Verdict], fitting: int) -> str:
