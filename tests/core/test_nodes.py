@@ -213,3 +213,14 @@ def test_a_gpu_job_waits_for_a_gpu(when: str) -> None:
         world.tell(found, link_up("g"))
     assert [event.device for event in world.of(events.AttemptLeased)] == ["g/cuda0"]
     assert world.work[0].order.env["CUDA_VISIBLE_DEVICES"] == "0"  # type: ignore[union-attr]
+
+
+def test_device_that_is_kept_for_a_job_may_leave_the_fleet_with_a_chunk_on_it() -> None:
+    """A node that came back with fewer devices ended the core."""
+    world = fleet(devices=2)
+    world.submit(sweep(), script("waits", resources=Resources(device="gpu")))
+    assert "n/cpu1" in world.state.devices
+    world.core.index.reserved["n/cpu1"] = "j2"
+    world.tell(inputs.NodeFound(node=node(devices=1)))
+    assert "n/cpu1" in world.state.devices, "its chunk is out"
+    assert world.core.index.reserved == {}

@@ -23,8 +23,8 @@ def test_up_names_a_damaged_entry_and_goes_on_after_a_repair(fleet: Fleet, hostl
     assert sql(fleet, changed + "'%attempt.ended%'") == 1
     fleet.launch()
     assert fleet.ended() != 0
-    assert "of the journal is damaged: its checksum is another one" in fleet.log()
-    assert "`hostler journal repair` copies the journal and mends it" in fleet.log()
+    assert "of the journal is damaged: its checksum does not match" in fleet.log()
+    assert "Run `hostler journal repair`, which copies the journal first" in fleet.log()
     said = hostler(fleet, "journal", "repair")
     assert said.status == 0, said.err
     assert "its effect is lost" in " ".join(said.out.split())

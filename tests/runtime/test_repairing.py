@@ -102,7 +102,7 @@ def test_start_names_the_damaged_entry_and_the_repair(kept: Kept, how: str) -> N
     kept.sql(DAMAGE[how], seq)
     with kept.opened() as journal, pytest.raises(DamagedEntry, match=rf"(entry|is no entry|where) {seq}\b") as told:
         recovered(journal, lambda why: None)
-    assert "`hostler journal repair` copies the journal and mends it" in str(told.value)
+    assert "Run `hostler journal repair`, which copies the journal first" in str(told.value)
     assert told.value.seq == seq
 
 

@@ -12,7 +12,7 @@ from hostler.core.snapshot import dump_state
 from hostler.model.errors import CorruptState, DamagedEntry, StoreFenced
 from hostler.model.events import TroubleRecorded
 from hostler.model.rules import CompactRules
-from hostler.runtime.mending import record_of
+from hostler.runtime.salvage import record_of
 from hostler.store import Claim, Journal, Snapshot, open_journal
 from hostler.store.checking import checksum
 from hostler.store.dialect import Place
@@ -64,7 +64,7 @@ def test_changed_row_is_found_by_every_reader(journal: Journal, place: Place, wh
 def test_missing_rows_are_faults_of_a_survey(journal: Journal, place: Place) -> None:
     damage(place, "delete from journal where seq in (2, 3)")
     found = [(fault.seq, fault.what, fault.data) for fault in journal.faults()]
-    assert found == [(seq, "there is no such row", None) for seq in (2, 3)]
+    assert found == [(seq, "its row is missing", None) for seq in (2, 3)]
 
 
 def test_rows_without_a_checksum_are_believed_where_they_load(journal: Journal, place: Place) -> None:
@@ -88,7 +88,7 @@ def test_mended_journal_reads_to_its_end_and_keeps_what_stood_there(journal: Jou
     damage(place, CHANGES["a digit"])
     (fault,) = journal.faults()
     base = Snapshot(seq=ENTRIES, at=6.0, data=dump_state(Core().state))
-    journal.mend([(fault, record_of(fault, 6.0))], base, ())
+    journal.repair([(fault, record_of(fault, 6.0))], base, ())
     entries = list(journal.read())
     assert [(entry.seq, entry.at) for entry in entries] == [(seq, float(seq if seq != 4 else 3)) for seq in range(1, 7)]
     mended = entries[3].event
@@ -107,7 +107,7 @@ def test_repair_is_fenced_as_every_write(journal: Journal, place: Place) -> None
     other.begin_epoch(2.0, Claim("other"))
     other.close()
     with pytest.raises(StoreFenced):
-        journal.mend([], Snapshot(seq=ENTRIES, at=6.0, data=b"x"), ())
+        journal.repair([], Snapshot(seq=ENTRIES, at=6.0, data=b"x"), ())
 
 
 def test_checksum_tells_every_column_apart() -> None:

@@ -116,16 +116,16 @@ def migrate(
 def repair(as_json: Json = False, state_dir: OwnStateDir = None) -> None:
     """Repair a journal of which entries are damaged, after a copy of it; then `hostler up`.
 
-    Damaged entries are set aside. The state goes on from the newest snapshot and all entries after it that can be
+    Damaged entries are set aside. The state continues from the newest snapshot and all entries after it that can be
     read and fit; what does not is listed. No controller may run meanwhile. A journal without damage stays as it is.
 
     Example:
       hostler journal repair
     """
-    from hostler.runtime.repairing import repair as mend
+    from hostler.runtime.repairing import repair as repair_journal
     from hostler.runtime.statedir import StateDir as Directory
 
-    done = mend(Directory(directory(state_dir)), time.time())
+    done = repair_journal(Directory(directory(state_dir)), time.time())
     if as_json:
         lost = [{"entry": fault.seq, "why": fault.what, "kept": fault.seq <= done.base} for fault in done.lost]
         told = {"store": done.store, "copy": None if done.copy is None else str(done.copy), "newest": done.newest}

@@ -80,7 +80,7 @@ def drop_stale(state: State, index: Index) -> None:
     for name, kept_for in list(index.reserved.items()):
         job = state.jobs.get(kept_for)
         over = index.kept_until.get(name, math.inf) <= index.now
-        over = over or (name in state.devices and (_is_away(state, name) or _is_useless(state, index, job, name)))
+        over = over or (name in index.places and (_is_away(state, name) or _is_useless(state, index, job, name)))
         if over or name not in index.places or job is None or not _still_wants(index, job):
             del index.reserved[name]
             index.room_changed = True

@@ -1,4 +1,4 @@
-"""Repairing a journal of which entries are damaged: copied first, then mended in one transaction, with a report."""
+"""Repairing a journal of which entries are damaged: copied first, then repaired in one transaction, with a report."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hostler.core.snapshot import load_state
 from hostler.core.views import job_view
 from hostler.model.errors import CorruptState, NotFound, StoreFull, StoreLost
 from hostler.model.record import record
-from hostler.runtime.mending import fold_what_fits, record_of
 from hostler.runtime.moving import SIDES
+from hostler.runtime.salvage import fold_what_fits, record_of
 from hostler.runtime.snapshots import snapshot_of
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.term import claim
@@ -49,7 +49,7 @@ class Repaired:
 def repair(directory: StateDir, now: float) -> Repaired:
     """Mend the journal of a state directory; no controller may run.
 
-    Raises `StoreBusy` while one does, `NotFound`, `CorruptState` where it cannot be mended, `StoreError`.
+    Raises `StoreBusy` while one does, `NotFound`, `CorruptState` where it cannot be repaired, `StoreError`.
     """
     if isinstance(directory.place, Path) and not (directory.path / FILE).exists():
         raise NotFound(f"there is no journal in {directory.path}; name the state directory of a controller")
@@ -59,7 +59,7 @@ def repair(directory: StateDir, now: float) -> Repaired:
         try:
             return _repair(directory, copy, now)
         except StoreLost:
-            raise  # it may be repaired, although nobody said so
+            raise  # the answer was lost, and it may be repaired
         except BaseException:
             _remove(copy)
             raise
@@ -70,7 +70,7 @@ def repair(directory: StateDir, now: float) -> Repaired:
 def _repair(directory: StateDir, copy: Path, now: float) -> Repaired:
     journal = open_journal(directory.place)
     try:
-        journal.begin_epoch(now, claim(directory))  # whoever leads a shared one is fenced
+        journal.begin_epoch(now, claim(directory))  # the leader of a shared journal is fenced
         faults = list(journal.faults())
         base, core = _newest(journal, faults)
         made = fold_what_fits(core, journal.survey(after=base))
@@ -78,7 +78,7 @@ def _repair(directory: StateDir, copy: Path, now: float) -> Repaired:
         lost = [*((fault, record_of(fault, state.at)) for fault in faults if fault.seq <= base), *made.lost]
         known = _jobs(journal)
         if lost:
-            journal.mend(lost, snapshot_of(made.core), [job_view(state, job) for job in state.jobs.values()])
+            journal.repair(lost, snapshot_of(made.core), [job_view(state, job) for job in state.jobs.values()])
         else:
             _remove(copy)
         return Repaired(

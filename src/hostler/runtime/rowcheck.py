@@ -32,7 +32,7 @@ class RowCheck:
             try:
                 fault, after = await asyncio.to_thread(self._journal.check, after)
             except StoreError:
-                await self._clock.sleep(AGAIN_S)  # the writer says so, where it lasts
+                await self._clock.sleep(AGAIN_S)  # the writer reports it, where it lasts
                 continue
             if fault is not None:
                 self.trouble = str(damaged(fault.seq, fault.what))

@@ -12,7 +12,7 @@ from hostler.core import Core
 from hostler.core.snapshot import dump_state, load_state
 from hostler.model.errors import CorruptState, StoreBusy, StoreError
 from hostler.model.events import Entry
-from hostler.runtime.mending import fold_what_fits
+from hostler.runtime.salvage import fold_what_fits
 from hostler.store import Journal, Place, Snapshot, open_journal
 
 BUSY = os.EX_TEMPFAIL

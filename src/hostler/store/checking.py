@@ -1,6 +1,6 @@
 """Checksums of the journal's rows, and the search for rows that are damaged.
 
-A row has the CRC-32 of all that it says. Rows that an older version wrote have none, and are believed where they load.
+A row has the CRC-32 of its content. Rows that an older version wrote have none, and are believed where they load.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hostler.store.dialect import POSTGRESQL
 
 PAGE, MANY = 1_000, 10_000
 """Rows that are read at once: as events, and for their checksums."""
-ADVICE = "`hostler journal repair` copies the journal and mends it"
+ADVICE = "Run `hostler journal repair`, which copies the journal first"
 SHOWN = 300
 
 
@@ -35,7 +35,7 @@ class Fault:
 
 
 def checksum(seq: int, at: float, job: str | None, epoch: int | None, data: bytes) -> int:
-    """Of all that a row says."""
+    """The checksum of a row."""
     return zlib.crc32(data, zlib.crc32(f"{seq} {at.hex()} {job} {epoch} ".encode()))
 
 
@@ -66,12 +66,12 @@ def damaged(seq: int, what: str) -> DamagedEntry:
 def faults(connection: Connection, after: int = 0, *, load: bool = True) -> Iterator[Fault]:
     """Entries beyond number `after` that are rows and cannot be used, in order; missing ones too.
 
-    Without `load` only checksums are compared, and what rows say is not read as events.
+    Without `load` only checksums are compared, and rows are not loaded as events.
     """
     expected = max(after, segments.last_seq(connection)) + 1
     while rows := _raw(connection, expected - 1):
         for row in rows:
-            yield from (Fault(seq=seq, what="there is no such row", data=None) for seq in range(expected, row.seq))
+            yield from (Fault(seq=seq, what="its row is missing", data=None) for seq in range(expected, row.seq))
             expected = row.seq + 1
             what = _fault(row, load=load)
             if what is not None:
@@ -101,7 +101,7 @@ def survey(connection: Connection, after: int = 0) -> Iterator[Entry | Fault]:
     expected = max(after, segments.last_seq(connection)) + 1
     while found := _raw(connection, expected - 1):
         for row in found:
-            yield from (Fault(seq=seq, what="there is no such row", data=None) for seq in range(expected, row.seq))
+            yield from (Fault(seq=seq, what="its row is missing", data=None) for seq in range(expected, row.seq))
             expected = row.seq + 1
             what = _fault(row, load=True)
             if what is None:
@@ -117,7 +117,7 @@ def _fault(row: Any, *, load: bool) -> str | None:
     except (TypeError, ValueError) as error:
         return f"its columns cannot be understood: {error}"
     if row.checksum is not None and found != row.checksum:
-        return "its checksum is another one than that of what it says"
+        return "its checksum does not match its content"
     if not load:
         return None
     try:
@@ -148,4 +148,4 @@ def _bytes(value: Any) -> bytes | None:
 def _other_sum(row: Any) -> str | None:
     if checksum(row.seq, row.at, row.job, row.epoch, row.data.encode()) == row.checksum:
         return None
-    return "its checksum is another one than that of what it says"
+    return "its checksum does not match its content"

@@ -332,8 +332,8 @@ class Journal:
         with self._reading() as connection:
             yield from checking.survey(connection, after)
 
-    def mend(self, lost: Sequence[tuple[checking.Fault, Entry]], base: Snapshot, jobs: Sequence[JobView]) -> None:
-        """Put other entries in the places of damaged ones, and go on from this state: all of it, or nothing."""
+    def repair(self, lost: Sequence[tuple[checking.Fault, Entry]], base: Snapshot, jobs: Sequence[JobView]) -> None:
+        """Put other entries in the places of damaged ones, and continue from this state: all of it, or nothing."""
         row = {"seq": base.seq, "at": base.at, "data": base.data}
         with self._writing("the journal cannot be repaired") as connection:
             self._hold_row(connection)

@@ -1,4 +1,4 @@
-"""Writing what a repair has found: damaged rows are set aside and replaced, and the state to go on from is kept."""
+"""Writing what a repair has found: damaged rows are set aside and replaced, and the state to continue from is kept."""
 
 from __future__ import annotations
 

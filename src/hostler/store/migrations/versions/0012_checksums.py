@@ -1,4 +1,4 @@
-"""Rows of the journal have a checksum; what a repair has set aside, and the state that it goes on from, have tables."""
+"""Rows of the journal have a checksum; tables for what a repair sets aside, and for the state that it keeps."""
 
 import sqlalchemy as sa
 from alembic import op

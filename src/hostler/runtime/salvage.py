@@ -41,7 +41,7 @@ def fold_what_fits(core: Core, entries: Iterable[Entry | Fault]) -> Folded:
         try:
             made.core.replay([entry])
         except (CorruptState, LookupError, AttributeError, TypeError, ValueError) as error:
-            # The fold may have changed a part of the state: it is made anew.
+            # The fold may have changed a part of the state: it is built again.
             made.core = Core(load_state(base))
             made.core.replay(since)
             why = f"it does not fit what came before: {str(error).splitlines()[0]}"
