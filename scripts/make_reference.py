@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Write what docs/reference says of the interfaces: openapi.json from the HTTP application, cli.md from the commands,
-metrics.md from what is exported to Prometheus; and src/hostler/client/shapes.py, the same document for type checkers.
+metrics.md from what is exported to Prometheus; and in src/hostler/client, from the same document, shapes.py for type
+checkers and answer_forms.py and event_forms.py for the check of answers.
 
 `scripts/make_reference.py` writes the files; with `--check` it writes nothing and exits 1 if one of them is stale.
 """
@@ -13,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from answer_forms import forms_modules
+
 from hostler.cli.commands import COMMANDS, PANELS, Command, imported
 from hostler.cli.help import command_help, group_help, program_help, summary
 from hostler.cli.parameters import signature
@@ -23,11 +26,12 @@ from hostler.web.metrics import described
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
-SHAPES = ROOT / "src" / "hostler" / "client" / "shapes.py"
+CLIENT = ROOT / "src" / "hostler" / "client"
+SHAPES = CLIENT / "shapes.py"
 WIDTH = 100
 LINE = 120
 
-INTRO = """# Command line
+INTRO = r"""# Command line
 
 Made by `scripts/make_reference.py` from `src/hostler/cli`; do not edit. What follows is what `--help` prints.
 
@@ -44,10 +48,11 @@ names a file with what vouches for its certificate, where this machine does not 
 |---|---|
 | 0 | done |
 | 1 | failed; the message says what and what to do |
-| 2 | asked for what cannot be: wrong usage, a wrong value, no such job |
+| 2 | asked for what cannot be: wrong usage, a wrong value, no such job, or a job in a state that forbids it |
 | 3 | no controller is running for the state directory |
 | 124 | `wait --timeout`: a job has not ended by then |
 | 130 | interrupted |
+| 141 | the reader of the output has left, as in `hostler jobs \| head -1`; nothing is printed |
 
 `wait`, `submit --wait`, `submit --follow` and `logs -f` end with the exit status of the job: 0 if it is done, that of
 its last process if it failed by it (128 + N if signal N ended it), otherwise 1.
@@ -55,8 +60,8 @@ Of several jobs, or of a job group, it is 1 if one is not done.
 `cancel` and `retry` try each name and end with the status of the first error.
 A job is named by its id, its key, or its own name if no other job in the controller's memory has it.
 
-`eval "$(hostler --show-completion bash)"` in ~/.bashrc makes the shell complete commands, options, and ids of jobs; so
-do zsh, fish, tcsh and PowerShell.
+`eval "$(hostler --show-completion bash)"` in ~/.bashrc makes the shell complete commands, options, and names
+of jobs, groups, sweeps, nodes and devices; so do zsh, fish, tcsh and PowerShell.
 """
 
 METRICS = """# Metrics
@@ -130,6 +135,7 @@ def texts() -> dict[Path, str]:
         REFERENCE / "cli.md": cli_page(),
         REFERENCE / "metrics.md": metrics_page(),
         SHAPES: shapes_module(document),
+        **{CLIENT / name: text for name, text in forms_modules(document).items()},
     }
 
 

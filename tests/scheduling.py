@@ -51,6 +51,8 @@ TOGETHER = tuple(
         "cli/test_commands",
         "lab/test_datacentre",
         "report/test_page",
+        "report/test_sieve_page",
+        "stores/test_stores",
         "web/test_schema",
         "workloads/alphazero/test_chain",
         "workloads/alphazero/test_learner",

@@ -18,7 +18,16 @@ import pytest
 from hostler import client as sdk
 from hostler.client import Address, Client, address_in, calls
 from hostler.model import codec
-from hostler.model.errors import Conflict, ControllerAbsent, LinkLost, LinkRefused, NotFound, SpecError, UsageError
+from hostler.model.errors import (
+    AnswerError,
+    Conflict,
+    ControllerAbsent,
+    LinkLost,
+    LinkRefused,
+    NotFound,
+    SpecError,
+    UsageError,
+)
 from hostler.model.inputs import Submit, Trouble
 from hostler.web.answers import MAX_BODY_BYTES
 from tests.core.builders import script, sweep
@@ -184,10 +193,10 @@ def test_a_refused_connection_is_an_absent_controller(tmp_path: Path) -> None:
         (b"HTTP/1.1 500 No\r\nContent-Length: 4\r\n\r\nnope", LinkRefused),
         (b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\n[]", LinkRefused),
         (b"HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n", LinkRefused),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", LinkRefused),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", LinkRefused),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n\xff\xfe\0", LinkRefused),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"[" * 200000, LinkRefused),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>", AnswerError),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", AnswerError),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n\xff\xfe\0", AnswerError),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"[" * 200000, AnswerError),
         (b'HTTP/1.1 500 No\r\nContent-Length: 36\r\n\r\n{"error": "os.system", "message": ""}', LinkRefused),
     ],
 )
@@ -278,7 +287,9 @@ class TestWrites:
     def test_tokens_and_the_audit(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(calls, "PAGE", 2)
         made = [client.create_token(name, "operate", 60.0) for name in "abc"]
-        assert client.tokens() == [each["about"] for each in made]
+        changing = {"left_s": None}
+        assert [{**each, **changing} for each in client.tokens()] == [{**each["about"], **changing} for each in made]
+        assert all(0 < each["left_s"] <= 60.0 for each in client.tokens())
         assert [each["name"] for each in client.revoke_token("b")] == ["a", "c"]
         assert [each["what"] for each in client.audit()] == ["revoke_token b", *["create_token"] * 3]
 

@@ -73,13 +73,23 @@ def test_site_has_pages_and_linked_files_and_needs_no_other_host(project: Path) 
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("docs/one.md", "../README.md#install", "../READYOU.md", "docs/one.md:5"),
-        ("docs/one.md", "#install", "#instal", "docs/one.md:5"),
-        ("docs/one.md", "a.service", "b.service", "docs/one.md links packaging/b.service"),
-        ("zensical.toml", '"docs/one.md"', "", "docs/one.md is not in the navigation"),
-        ("zensical.toml", '"docs/one.md"', '"docs/one.md", "docs/two.md"', "names docs/two.md, which does not exist"),
+        pytest.param("docs/one.md", "#install", "#instal", "docs/one.md:5", id="anchor"),
+        *(
+            pytest.param(*planted, id=name, marks=pytest.mark.services)  # a build of the site each
+            for name, *planted in (
+                ("link", "docs/one.md", "../README.md#install", "../READYOU.md", "docs/one.md:5"),
+                ("file", "docs/one.md", "a.service", "b.service", "docs/one.md links packaging/b.service"),
+                ("page outside", "zensical.toml", '"docs/one.md"', "", "docs/one.md is not in the navigation"),
+                (
+                    "no page",
+                    "zensical.toml",
+                    '"docs/one.md"',
+                    '"docs/one.md", "docs/two.md"',
+                    "names docs/two.md, which",
+                ),
+            )
+        ),
     ],
-    ids=["link", "anchor", "file", "page outside of the navigation", "page that does not exist"],
 )
 def test_planted_fault_fails_the_build_and_is_named(project: Path, file: str, old: str, new: str, message: str) -> None:
     text = (project / file).read_text()

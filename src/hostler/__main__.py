@@ -1,5 +1,5 @@
 """`python -m hostler`: the command line."""
 
-from hostler.cli.main import main
+from hostler.cli.entry import main
 
 main()

@@ -167,14 +167,15 @@ def test_outputs_are_told_of_in_order(tmp_path: Path) -> None:
     (tmp_path / "trees" / "j1.1" / "link").symlink_to("a")
     [answer] = answers(tmp_path, outputs("j1.1", "**"))
     in_order = ["a", "a b", "a.d/x", "b/c/d", "b/c.txt", "b0", "é"]
-    assert answer == {"folder": "trees/j1.1", "files": [[name, len(name.encode())] for name in in_order]}
+    files = [[name, len(name.encode())] for name in in_order]
+    assert answer == {"folder": "trees/j1.1", "files": files, "links": ["link"], "links_count": 1}
 
 
 def test_outputs_below_many_folders_come(tmp_path: Path, deep: Callable[[Path, int, str], None]) -> None:
     deep(tmp_path / "trees" / "j1.1", 1500, "d")
     name = "d/" * 1500 + "file"
     got = answers(tmp_path, outputs("j1.1", "**"), {"op": "get", "files": [["trees/j1.1/" + name, 0]]}, REST)
-    assert got[0] == {"folder": "trees/j1.1", "files": [[name, 0]]}
+    assert got[0] == {"folder": "trees/j1.1", "files": [[name, 0]], "links": [], "links_count": 0}
     assert (got[1]["size"], got[2]) == (0, FOUND)
 
 
@@ -281,10 +282,10 @@ def test_too_many_outputs_are_an_error_that_comes_early(tmp_path: Path, monkeypa
     """Their line would be longer than the controller reads, and it would ask for ever."""
     (tmp_path / "trees" / "j1.1").mkdir(parents=True)
     (tmp_path / "trees" / "j1.1" / "a").touch()
-    monkeypatch.setattr(files, "walk", lambda _: itertools.repeat("a"))
+    monkeypatch.setattr(files, "walk", lambda _, links: itertools.repeat("a"))
     told = {"error": "it left more than 20000 files; pack them into one"}
     assert answers(tmp_path, outputs("j1.1", "**"), REST) == [told, FOUND]
-    monkeypatch.setattr(files, "walk", lambda _: itertools.chain(["b"] * 100_000, ["a"] * carrier.OUTPUTS_MAX))
+    monkeypatch.setattr(files, "walk", lambda _, links: itertools.chain(["b"] * 100_000, ["a"] * carrier.OUTPUTS_MAX))
     [answer] = answers(tmp_path, outputs("j1.1", "a"))
     assert len(answer["files"]) == 20_000
 
@@ -292,7 +293,7 @@ def test_too_many_outputs_are_an_error_that_comes_early(tmp_path: Path, monkeypa
 def test_an_answer_that_nobody_would_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "trees" / "j1.1").mkdir(parents=True)
     (tmp_path / "trees" / "j1.1" / "a").touch()
-    monkeypatch.setattr(files, "_LONGEST_ANSWER", 50)
+    monkeypatch.setattr(files, "_LONGEST_ANSWER", 75)
     told, rest = answers(tmp_path, outputs("j1.1", "**"), REST)
     assert (told["folder"], rest) == ("trees/j1.1", FOUND)
     (tmp_path / "trees" / "j1.1" / "another").touch()
@@ -348,8 +349,8 @@ def test_a_folder_without_an_agent_is_served(tmp_path: Path) -> None:
         {"type": "hello", "protocol": 1},
         {"ok": True},
         {"path": f"{tmp_path}/trees/j2.1"},
-        {"folder": "attempts/j1.1", "files": [["a.csv", 1]]},
-        {"folder": "trees/j2.1", "files": [["b", len(data)]]},
+        {"folder": "attempts/j1.1", "files": [["a.csv", 1]], "links": [], "links_count": 0},
+        {"folder": "trees/j2.1", "files": [["b", len(data)]], "links": [], "links_count": 0},
     ]
 
 

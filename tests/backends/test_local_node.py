@@ -8,6 +8,7 @@ import marshal
 import os
 import signal
 import sys
+import time
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -121,3 +122,18 @@ async def test_worker_whose_snapshot_cannot_be_laid_out_is_refused_unless_that_m
     else:
         with pytest.raises(OSError, match="No space left"):
             await node.lend(worker("ab" * 32), [chunk])
+
+
+async def test_unused_environments_of_this_machine_are_removed_and_others_stay(tmp_path: Path) -> None:
+    store = Store(results=tmp_path / "results", artifacts=tmp_path / "artifacts")
+    node = LocalNode("here", tmp_path / "here", controller="c", store=store, cpu_slots=1, gpus=False)
+    root = tmp_path / "here" / "environments"
+    for key, age_s in {"old": 7200.0, "used": 60.0}.items():
+        (root / key / "env" / "bin").mkdir(parents=True)
+        marked = root / key / "complete"
+        marked.touch()
+        os.utime(marked, (time.time() - age_s,) * 2)
+    removed = await node.drop_environments(1 << 50, unused_s=3600.0)
+    assert (list(removed.gone), removed.left) == (["old"], {})
+    assert removed.free_bytes > 0
+    assert sorted(each.name for each in root.iterdir() if each.suffix != ".lock") == ["used"]

@@ -10,7 +10,7 @@ import pytest
 
 from hostler.backends.base import Store
 from hostler.backends.local.outputs import copied
-from hostler.model.errors import FilesError
+from hostler.model.errors import FilesError, PartlyFetched
 
 
 def store(folder: Path) -> Store:
@@ -24,7 +24,9 @@ def test_what_patterns_mean_is_copied(tmp_path: Path) -> None:
         (ran / name).write_text(name)
     os.mkfifo(ran / "pipe.csv")
     (ran / "link.csv").symlink_to(ran / "b.txt")
-    files = copied(ran, ("*.csv*", "out"), store(tmp_path), "j1.1")
+    with pytest.raises(PartlyFetched, match=r"^symbolic links are not fetched: link\.csv\. Let the job copy") as caught:
+        copied(ran, ("*.csv*", "out"), store(tmp_path), "j1.1")
+    files = caught.value.files
     assert sorted(each.path for each in files) == [
         "j1.1/.a.csv.new", "j1.1/a.csv", "j1.1/new\nline.csv", "j1.1/out/deep/c.bin",
     ]  # fmt: skip

@@ -30,12 +30,12 @@ def test_cancel_of_a_group_prints_how_many_jobs(mixed: FakeController, hostler: 
     assert (said.status, said.out) == (0, "g1 cancelled: 2 jobs\nj6 cancelled, priority 0\n")
     assert states(mixed) == ["done", "failed", "cancelled", "cancelled", "cancelled", "cancelled"]
     said = hostler("cancel", "g1")
-    assert (said.status, said.out, said.err.count("\n")) == (1, "", 1)
+    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
 
 
 def test_cancel_tries_each_name_whatever_becomes_of_others(mixed: FakeController, hostler: Hostler) -> None:
     said = hostler("cancel", "j1", "j99", "j6", "g7", "j4")
-    assert (said.status, said.out) == (1, "j6 cancelled, priority 0\nj4 cancelled, priority 0\n")
+    assert (said.status, said.out) == (2, "j6 cancelled, priority 0\nj4 cancelled, priority 0\n")
     assert said.err.splitlines() == [
         "hostler: error: j1 is done already",
         "hostler: error: there is no job 'j99'; `hostler jobs` lists them",
@@ -46,7 +46,7 @@ def test_cancel_tries_each_name_whatever_becomes_of_others(mixed: FakeController
 
 def test_cancel_as_json_has_what_was_cancelled(mixed: FakeController, hostler: Hostler) -> None:
     said = hostler("cancel", "j1", "g1", "j6", "--json")
-    assert (said.status, [each["id"] for each in said.json]) == (1, ["g1", "j6"])
+    assert (said.status, [each["id"] for each in said.json]) == (2, ["g1", "j6"])
 
 
 def test_cancel_ends_where_the_controller_is_lost(mixed: FakeController, hostler: Hostler) -> None:
@@ -57,14 +57,14 @@ def test_cancel_ends_where_the_controller_is_lost(mixed: FakeController, hostler
 
 
 def test_retry_of_a_group_tries_failed_and_cancelled_jobs(mixed: FakeController, hostler: Hostler) -> None:
-    assert hostler("retry", "g1").out == "g1 tried again: 2 jobs\n"
+    assert hostler("retry", "g1").out == "g1 tried again: 2 of 5 jobs\n"
     assert states(mixed)[:3] == ["done", "pending", "pending"]
     said = hostler("retry", "g1")
     assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
 
 
 def test_retry_of_failed_jobs_leaves_cancelled_ones(mixed: FakeController, hostler: Hostler) -> None:
-    assert hostler("retry", "g1", "--failed").out == "g1 tried again: 1 job\n"
+    assert hostler("retry", "g1", "--failed").out == "g1 tried again: 1 of 5 jobs\n"
     assert states(mixed)[:3] == ["done", "pending", "cancelled"]
 
 

@@ -138,7 +138,7 @@ def test_fetch_of_a_group_without_files_fails_with_the_remedy(
     for state in states:
         fake.add(state)
     said = hostler("fetch", "g1", *option)
-    assert (said.status, said.out) == (1, "")
+    assert (said.status, said.out) == (2, "")
     assert message in said.err
     assert said.err.count("\n") == 1
 

@@ -93,7 +93,7 @@ def test_a_job_from_its_beginning_to_its_end(hostler: Hostler, world: World) -> 
     assert said.status == 1
     assert "\x1b" not in said.out
     said = hostler("kuberay", "apply", QUEUED)
-    assert said.status == 1
+    assert said.status == 2
     assert "is over already" in said.err
     gone = hostler("kuberay", "delete", QUEUED, "--json").json
     assert gone[0] == {"object": "RayJob rl/zelda", "did": "deleted"}

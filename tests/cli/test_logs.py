@@ -131,3 +131,36 @@ def test_end_of_an_attempt_is_told_in_words_and_as_a_status(
     attempt = logs.Attempt("j1.1", "here/cpu0")
     attempt.ended = end
     assert (logs._end_of(attempt), logs._status_of(attempt)) == (words, status)
+
+
+def test_progress_bar_is_drawn_over_itself_and_ends_with_its_line(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As tqdm writes: a carriage return, and the bar; the line ends with the last one."""
+    printer = printer_on(screen)
+    for piece in (b"\r 10%", b"\r 20%"):
+        printer.write("err", piece)
+        printer.flush()
+    printer.write("out", b"loss 1\n")
+    printer.write("err", b"\r 30%\n")
+    printer.end()
+    coloured = [f"\x1b[33m{each}\x1b[0m" for each in ("\r 10%", "\r 20%", "\r 30%")]
+    assert screen.getvalue() == f"{coloured[0]}{coloured[1]}\nloss 1\n{coloured[2]}\n"
+    monkeypatch.setenv("NO_COLOR", "1")
+    marked = Screen()
+    printer = printer_on(marked)
+    for piece in (b" 10%", b"\r 20%\r 25%", b"\r 30%\n", b"done\r\n"):
+        printer.write("err", piece)
+        printer.flush()
+    printer.end()
+    assert marked.getvalue() == "err|  10%\rerr|  20%\rerr|  25%\rerr|  30%\nerr| done\r\n"
+
+
+def test_colour_that_comes_in_two_pieces_is_a_colour(screen: Screen) -> None:
+    printer = printer_on(screen)
+    for piece in (b"a\x1b", b"[3", b"1mred\x1b[0m b\x1b["):
+        printer.write("out", piece)
+        printer.flush()
+    assert screen.getvalue() == "a\x1b[31mred\x1b[0m b"
+    printer.end()
+    assert screen.getvalue() == "a\x1b[31mred\x1b[0m b\\x1b[\n"

@@ -74,7 +74,7 @@ def test_one_more_job(world: Loop, hostler: Hostler) -> None:
     assert hostler("train", "spawn", NAME, "--json").json["work"] == "selfplay"
     assert hostler("train", "spawn", NAME, "--stage", "chess").status == 2
     said = hostler("train", "spawn", NAME, "--stage", "training")
-    assert (said.status, "no training of tiny_2p can be ordered now" in said.err) == (1, True)
+    assert (said.status, "no training of tiny_2p can be ordered now" in said.err) == (2, True)
 
 
 def test_over_http_a_reason_is_asked_for_and_bodies_are_strict(world: Loop, served: Window) -> None:

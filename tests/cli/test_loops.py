@@ -61,7 +61,7 @@ def test_a_roll_back_is_an_event(world: Loop, hostler: Hostler) -> None:
     event = next(entry.event for entry in reversed(world.entries) if isinstance(entry.event, ModelRolledBack))
     assert event == ModelRolledBack(config=NAME, model=first, was=last, why="to see")
     said = hostler("model", "rollback", NAME, "0")
-    assert (said.status, "is the current model of tiny_2p already" in said.err) == (1, True)
+    assert (said.status, "is the current model of tiny_2p already" in said.err) == (2, True)
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,14 +16,15 @@ import pytest
 from hostler import __version__
 from hostler.cli import main
 from hostler.cli.commands import COMMANDS, PANELS, Command, Group, imported
-from hostler.cli.common import complete_job
+from hostler.cli.completing import complete_job
 from hostler.cli.help import summary
 from hostler.cli.parameters import signature
 from hostler.client import Client
 from hostler.model import errors
+from hostler.model.groups import GroupSpec, SubmitGroup
 from hostler.model.inputs import Submit
 from tests.cli.conftest import Hostler
-from tests.core.builders import script
+from tests.core.builders import script, sweep
 from tests.patience import PATIENCE_S
 from tests.web.core_desk import Window
 
@@ -31,11 +33,12 @@ HEAVY |= {"jinja2", "matplotlib", "numba", "numpy", "openskill", "torch"}
 SLOW = {"asyncio", "dataclasses", "http", "email", "pydantic", "ssl", "hashlib", "subprocess"}
 """Their imports together cost more CPU time than a command may take."""
 PROGRAM = [sys.executable, "-m", "hostler.cli"]
-PATIENT = f"""
-from hostler.cli import common, main
-common.COMPLETION_TIMEOUT_S = {PATIENCE_S}
+COMPLETE = """
+from hostler.cli import completing, main
+{}
 main.main()
 """
+PATIENT = f"completing.TIMEOUT_S = {PATIENCE_S}"
 """Completion would rather say nothing than keep a shell waiting, which would depend on the load of the machine."""
 
 
@@ -178,7 +181,8 @@ def test_wrong_command_line_is_refused_with_what_would_do(words: list[str], hint
         (errors.UsageError, 2),
         (errors.NotFound, 2),
         (errors.SettingsError, 2),
-        (errors.Conflict, 1),
+        (errors.Conflict, 2),
+        (errors.AnswerError, 1),
         (errors.StoreFull, 1),
         (errors.LinkLost, 1),
     ],
@@ -217,25 +221,55 @@ def test_version_and_bare_call(hostler: Hostler) -> None:
     assert hostler().out.startswith("Usage: hostler ")
 
 
-def completed(line: str) -> list[str]:
-    """The words that a shell offers at the end of `line`."""
+def completed(line: str, patience: str = PATIENT, **environment: str) -> list[str]:
+    """The words that a shell offers at the end of `line`, for which nothing else is printed."""
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder, "found")
         done = program(
-            command=[sys.executable, "-c", PATIENT],
+            command=[sys.executable, "-c", COMPLETE.format(patience)],
             _ARGCOMPLETE="1",
             _ARGCOMPLETE_IFS="\013",
             _ARGCOMPLETE_STDOUT_FILENAME=str(found),
             COMP_LINE=line,
             COMP_POINT=str(len(line)),
+            **environment,
         )
-        assert done.returncode == 0, done.stderr
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         return sorted(word.strip() for word in found.read_text().split("\013") if word)
 
 
 def test_shell_completion_knows_jobs(served: Window) -> None:
     served.tell(Submit(specs=tuple(script(f"n{n}") for n in range(12))))
     assert completed("hostler cancel j1") == ["j1", "j10", "j11", "j12"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("hostler wait g", ["g1"]),
+        ("hostler results g", ["g1"]),
+        ("hostler jobs --group g", ["g1"]),
+        ("hostler node show n", ["n"]),
+        ("hostler jobs --node n", ["n"]),
+        ("hostler submit --exclude-node n", ["n"]),
+        ("hostler device drain n/", ["n/cpu0", "n/cpu1"]),
+        ("hostler explain n/", ["n/cpu0", "n/cpu1"]),
+        ("hostler sweep hits p", ["primes"]),
+        ("hostler submit --after g", ["g1"]),
+    ],
+)
+def test_shell_completion_knows_names(line: str, words: list[str], served: Window) -> None:
+    served.tell(SubmitGroup(spec=GroupSpec(name="a group"), jobs=(script("n", parameters={"n": "1"}),)))
+    served.tell(Submit(specs=(sweep("primes"),)))
+    assert completed(line) == words
+
+
+@pytest.mark.parametrize("line", ["hostler node show n", "hostler wait g", "hostler sweep hits p"])
+def test_shell_completion_is_silent_where_no_name_can_be_known(line: str, tmp_path: Path) -> None:
+    """No controller, one that never answers, and an address that is none."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        for url in ("", f"http://127.0.0.1:{mute.getsockname()[1]}", "nonsense"):
+            assert completed(line, "completing.TIMEOUT_S = 0.1", HOSTLER_URL=url, HOSTLER_STATE_DIR=str(tmp_path)) == []
 
 
 @pytest.mark.services

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.cli.commands import COMMANDS, Command, imported
 from hostler.cli.declarations import Argument, Option, Typed
@@ -101,6 +101,7 @@ def test_words_of_a_program_stay_as_they_are(command: list[str], options: list[s
 
 
 @pytest.mark.parametrize("function", ALL)
+@settings(max_examples=15)  # of each of more than a hundred commands
 @given(
     words=st.lists(
         st.one_of(WORDS, st.sampled_from(["--json", "--", "-", "-1", "--state-dir", "--limit=0", "-x", "--x=y"]))

@@ -228,7 +228,7 @@ def test_check_tells_what_was_hardly_meant(planned: Planned, text: str, finding:
     said = planned(text, command="check")
     assert finding in " ".join(said.out.split())
     assert said.status == finding.startswith("wrong")
-    assert said.out.splitlines()[-1].startswith("contradicts itself:" if said.status else "good:")
+    assert said.out.splitlines()[-1].startswith("has faults:" if said.status else "good:")
     as_json = planned(text, "--json", command="check")
     assert as_json.status == said.status
     assert as_json.json

@@ -147,4 +147,4 @@ def test_check_offline_asks_nobody(written: Written) -> None:
 def test_check_of_what_cannot_be_fails_first(written: Written) -> None:
     said = written("check", f"{GOOD}, runners: 84")
     assert said.status == 1
-    assert "contradicts itself" in said.out
+    assert "has faults" in said.out

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hostler.cli import common
-from hostler.cli.common import complete_config
+from hostler.cli import completing
+from hostler.cli.completing import complete_config
 from hostler.model import codec
 from tests.cli.conftest import Hostler
 from tests.test_client import announce
@@ -178,7 +178,7 @@ def test_without_its_libraries_a_report_names_the_extra(
 
 
 def test_shell_completion_knows_configs(served: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(common, "COMPLETION_TIMEOUT_S", 60.0)  # how long a shell waits is not what is tried here
+    monkeypatch.setattr(completing, "TIMEOUT_S", 60.0)  # how long a shell waits is not what is tried here
 
     assert complete_config("s", {"state_dir": tmp_path / "state"}) == ["square8_2p"]
     assert complete_config("s", {"state_dir": tmp_path / "nowhere"}) == []

@@ -11,6 +11,7 @@ import pytest
 from httptools import HttpParserError
 from hypothesis import given, strategies as st
 
+from hostler.client.address import Address
 from hostler.client.calls import Ask
 from hostler.client.connection import HEAD_BYTES_MAX, Incomplete, Response, exchange
 from hostler.model.errors import LinkLost, UsageError
@@ -92,20 +93,24 @@ def test_response_that_is_not_http_is_an_error_of_the_link(data: bytes) -> None:
     with sent([data]) as connection, pytest.raises(HttpParserError):
         Response(connection)
     with sent([data]) as connection, pytest.raises(LinkLost):
-        exchange(connection, "http://127.0.0.1:1", Ask("GET", "/"))
+        exchange(connection, Address("http://127.0.0.1:1", "t"), Ask("GET", "/"))
 
 
 @pytest.mark.parametrize("value", ["a\r\nX-Other: b", "a\n", "\0", "é", "\x7f"])
 def test_header_that_would_become_two_is_refused(value: str) -> None:
     with sent([SIZED]) as connection, pytest.raises(UsageError, match=r"Idempotency-Key .* use printable ASCII"):
-        exchange(connection, "http://127.0.0.1:1", Ask("POST", "/", b"{}", {"Idempotency-Key": value}))
+        exchange(connection, Address("http://127.0.0.1:1", "t"), Ask("POST", "/", b"{}", {"Idempotency-Key": value}))
 
 
 def test_request_says_what_it_wants_once() -> None:
     here, there = socket.socketpair()
     with here, there:
         there.sendall(SIZED)
-        exchange(here, "http://fleet:8765", Ask("POST", "/api/v1/jobs?x=1", b"{}", {"Authorization": "Bearer t"}))
+        exchange(
+            here,
+            Address("http://fleet:8765", "t"),
+            Ask("POST", "/api/v1/jobs?x=1", b"{}", {"Authorization": "Bearer t"}),
+        )
         lines = there.recv(65536).decode().split("\r\n")
     assert lines[0] == "POST /api/v1/jobs?x=1 HTTP/1.1"
     assert sorted(lines[1:-2]) == [

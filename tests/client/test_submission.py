@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from hostler.client.grids import jobs_of, python_axes
+from hostler.client.notes import file_notes
+from hostler.client.refusals import in_callers_words
 from hostler.client.specs import JobOptions, expect_options, expect_types, script_spec
 from hostler.client.submission import _plain, _specs, submit
 from hostler.model.codec import load_specs
-from hostler.model.errors import UsageError
+from hostler.model.errors import SpecError, UsageError
 
 ARGV = ["python", "train.py"]
 OPTIONS: Mapping[str, Any] = {
@@ -210,3 +212,33 @@ def test_grid_has_the_text_of_each_value_in_each_combination(grid: dict[str, lis
     for name, values in grid.items():
         assert {job.parameters[name] for job in jobs} == set(map(str, values))
     assert all(job.argv[1:] == list(job.parameters.values()) for job in jobs)
+
+
+@pytest.mark.parametrize(
+    ("argv", "noted"),
+    [
+        (["true", "--lr", "{lr}"], ["{lr} is sent as it is: this is a single job. A grid would give it a value"]),
+        (["true", "--lr={lr}", "{bs}"], ["{lr}, {bs} are sent as they are: this is a single job. A grid would give"]),
+        (["true", "-c", "print(f'{x}')"], []),
+        (["true", "${HOME}", "{{lr}}", "{}", "{0}", "{print $1}"], []),
+        (["{python}", "-V"], []),
+    ],
+)
+def test_placeholder_that_nothing_fills_is_a_note(argv: list[str], noted: list[str]) -> None:
+    spec = {"name": "n", "payload": {"kind": "script", "argv": argv}}
+    found = file_notes([spec], strict=False, here=False)
+    assert [each[: len(begin)] for each, begin in zip(found, noted, strict=True)] == noted
+    assert file_notes([{**spec, "parameters": {"lr": "1"}}], strict=False, here=False) == []
+
+
+def test_refused_field_is_named_as_its_caller_named_it() -> None:
+    told = "the jobs were refused, none was submitted: " + "; ".join(
+        f"jobs[{n}].{field}: should be more" for n in range(2) for field in ("resources.gpus", "walltime_s")
+    )
+    with pytest.raises(SpecError) as caught, in_callers_words():
+        raise SpecError(told)
+    assert str(caught.value) == "nothing was submitted: gpus: should be more; walltime_s: should be more"
+    with pytest.raises(SpecError, match="nothing was submitted: --gpus: should"), in_callers_words("--{}".format):
+        raise SpecError(told)
+    with pytest.raises(SpecError, match=r"^another$"), in_callers_words():
+        raise SpecError("another")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from hostler.core import orders
@@ -12,7 +13,7 @@ from hostler.core.explain import explain_job
 from hostler.core.fetching import told_of
 from hostler.model import commands, events, inputs
 from hostler.model.codec import dump_event
-from hostler.model.files import Fetch, FileRef, named_in
+from hostler.model.files import LINKS_LEFT, Fetch, FileRef, named_in
 from hostler.model.work import FailureClass, JobSpec, JobState, ScriptPayload
 from tests.core.builders import Driver, ended, fleet, link_up, node, replayed, script
 
@@ -183,6 +184,17 @@ def test_what_was_laid_out_on_a_node_goes_when_nobody_needs_it() -> None:
     assert commands.Keep(node="n", attempts=("j2.1",)) in world.commands
     world.tell(inputs.Fetched(attempt="j2.1", files=(OUT,)))
     assert commands.Clear(node="n", attempt="j2.1") in world.commands
+
+
+@pytest.mark.parametrize(
+    ("unfetched", "clears"), [(f"{LINKS_LEFT}: latest.pt", True), (f"a cannot be read. {LINKS_LEFT}: b", False)]
+)
+def test_workspace_that_lacks_links_alone_is_cleared(unfetched: str, clears: bool) -> None:
+    world = apart()
+    world.submit(leaving("*.csv"))
+    world.tell(ended("j1.1", left=True))
+    world.tell(inputs.Fetched(attempt="j1.1", files=(OUT,), unfetched=unfetched))
+    assert (commands.Clear(node="n", attempt="j1.1") in world.commands) is clears
 
 
 def test_people_are_told_what_it_waits_for() -> None:

@@ -165,6 +165,14 @@ class TestCosts:
         assert items.unit == "10^9 items"
         assert items.cost == pytest.approx(0.002 / (world.state.sweeps["j1"].ledger.done_items / 1e9))
 
+    def test_uneven_items_are_counted_one_by_one(self) -> None:
+        """Two calls of a function once cost 18,253 days for 10^9."""
+        world = fleet(rig(price_per_h=3.6))
+        world.submit(sweep("loss", stop=2, uneven=True))
+        world.tell(world.searched(world.chunk("j1")[0], elapsed_s=2.0))
+        (row,) = shown.costs(world.state).rows
+        assert [(each.unit, each.count) for each in row.units] == [("chunk", 1), ("item", 1)]
+
     def test_before_anything_ended_nothing_is_known(self) -> None:
         found = shown.costs(Driver().state)
         assert (found.device_s, found.cost, found.unpriced, found.rows) == (0.0, None, None, ())

@@ -27,8 +27,9 @@ from cryptography.x509.oid import NameOID
 from hostler.client import Address, Client, address_in
 from hostler.core.snapshot import FORMAT
 from hostler.model.errors import HostlerError, LinkError, LinkRefused
-from hostler.store import open_journal
-from tests.integration.conftest import PATIENCE_S, Fleet, Hostler, HostlerIn, a_fleet, until
+from hostler.model.events import Entry, TroubleRecorded
+from hostler.store import Batch, open_journal
+from tests.integration.conftest import PATIENCE_S, Fleet, Hostler, HostlerIn, a_fleet, command, until
 from tests.livefolders import contents_below
 
 HELLO = [{"name": "hello", "payload": {"kind": "script", "schema": 1, "argv": ["true"]}}]
@@ -297,3 +298,37 @@ def test_an_open_stream_ends_when_its_token_is_revoked(living: Fleet) -> None:
     threading.Thread(target=read, daemon=True).start()
     until(lambda: fleet.client.submit_jobs(HELLO) and ended.wait(0.3), "the end of the stream")
     connection.close()
+
+
+def test_token_expires_in_time_though_a_clock_was_ahead(fleet: Fleet) -> None:
+    """A controller was started once with a clock 400 days ahead, then with the right one."""
+    fleet.start()
+    fleet.kill()
+    journal = open_journal(fleet.state)
+    last = max(entry.seq for entry in journal.read())
+    ahead = Entry(
+        seq=last + 1, at=time.time() + 400 * 86400.0, event=TroubleRecorded(where="test", what="a clock ahead")
+    )
+    journal.append([Batch(entries=[ahead], jobs=())])
+    journal.close()
+    fleet.start()
+    said = command("token", "create", "ci", "--expires", "2s", "--state-dir", fleet.state)
+    assert said.status == 0, said
+    url, token = address_in(fleet.state).url, said.out.strip()
+    short = Client(lambda: Address(url, token))
+    (listed,) = json.loads(command("token", "list", "--json", "--state-dir", fleet.state).out)
+    assert listed["left_s"] <= 2.0
+    until(lambda: refused(short), "the end of the token")
+    (row,) = command("token", "list", "--state-dir", fleet.state).out.splitlines()[1:]
+    assert row.split()[-1] == "expired"
+    troubles = command("events", "--after", str(last), "--json", "--state-dir", fleet.state).out
+    assert "400d" in troubles
+    assert "ahead of this machine's clock" in troubles
+
+
+def refused(asked: Client) -> bool:
+    try:
+        asked.jobs()
+    except HostlerError as error:
+        return "token" in str(error)
+    return False

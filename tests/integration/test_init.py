@@ -108,9 +108,9 @@ def test_init_writes_the_cards_that_the_driver_reports(
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     said = init()
     assert said.status == 0, said.err
-    assert said.out.startswith("fleet.yaml: this machine (2 x Fake 4090 25.8 GB, ")
+    assert said.out.startswith("fleet.yaml: this machine (2 x Fake 4090 24 GB, ")
     text = (home / "fleet.yaml").read_text()
-    assert "  # GPU 0: Fake 4090, 25.8 GB\n  # GPU 1: Fake 4090, 25.8 GB\n" in text
+    assert "  # GPU 0: Fake 4090, 24 GB\n  # GPU 1: Fake 4090, 24 GB\n" in text
     assert "    # gpus: {exclude: [0]} " in text
     (home / "without.yaml").write_text(text.replace("    # gpus: {exclude: [0]} ", "    gpus: {exclude: [0]} "))
     assert typed("check", "without.yaml", "--offline", cwd=home).status == 0
@@ -155,10 +155,17 @@ def test_init_asks_for_hosts_on_a_terminal(init: Init, home: Path) -> None:
     assert [node["name"] for node in nodes(home / "fleet.yaml")] == ["here", "rig-1", "rig-2"]
 
 
-def sinfo_row(node: str, partition: str, gres: str) -> str:
+def sinfo_row(node: str, partition: str, gres: str, **more: str) -> str:
     """What `sinfo -O` prints of a node in a partition."""
     values = {"NodeList": node, "Partition": partition, "Available": "up", "StateLong": "idle", "Gres": gres}
-    values |= {"CPUsState": "0/8/0/8", "Memory": "1000", "AllocMem": "0", "GresUsed": "gpu:0", "Time": "1:00:00"}
+    values |= {
+        "CPUsState": "0/8/0/8",
+        "Memory": "1000",
+        "AllocMem": "0",
+        "GresUsed": "gpu:0",
+        "Time": "1:00:00",
+        **more,
+    }
     return "".join(f"{values.get(name, 'none')}{SEPARATOR}" for name in NODE_FIELDS) + END + "\n"
 
 
@@ -179,6 +186,32 @@ def test_init_writes_the_partitions_that_sinfo_reports(init: Init, home: Path, t
         {"name": "cpu-eval", "partition": "cpu+eval", "class": "cluster"},
     ]
     assert typed("check", "fleet.yaml", "--offline", cwd=home).status == 0
+
+
+def test_init_comments_out_partitions_that_start_no_job(init: Init, home: Path, tmp_path: Path) -> None:
+    rows = [
+        sinfo_row("n1", "good", "(null)"),
+        sinfo_row("n2", "good", "(null)", StateLong="drained"),
+        sinfo_row("n3", "closed", "(null)", Available="inact"),
+        sinfo_row("n4", "off", "(null)", Available="down"),
+        sinfo_row("n5", "drain", "gpu:h100:4", StateLong="drained", Reason="fan: 0 rpm"),
+        sinfo_row("n6", "drain", "gpu:h100:4", StateLong="down*"),
+    ]
+    (tmp_path / "rows").write_text("".join(rows))
+    put(tmp_path / "bin", "sinfo", f"cat {tmp_path}/rows\n")
+    said = init()
+    assert "4 Slurm partitions (3 of them as a comment: no job can start there now)" in said.out
+    text = (home / "fleet.yaml").read_text()
+    assert [node["name"] for node in yaml.safe_load(text)["nodes"]] == ["here", "good"]
+    assert "  # good: 2 nodes, no GPUs, 1 of them not usable now\n" in text
+    assert "now: the partition is INACTIVE\n  # - {name: closed, class: cluster}\n" in text
+    assert "now: the partition is DOWN\n  # - {name: " in text
+    assert "now: n5 is drained (fan: 0 rpm), n6 is down\n  # - {name: drain, class: cluster}\n" in text
+    assert typed("check", "fleet.yaml", "--offline", cwd=home).status == 0
+    (tmp_path / "rows").write_text("".join(rows[2:]))
+    assert init("other.yaml").status == 0
+    assert [node["name"] for node in yaml.safe_load((home / "other.yaml").read_text())["nodes"]] == ["here"]
+    assert typed("check", "other.yaml", "--offline", cwd=home).status == 0
 
 
 class Dashboard(http.server.BaseHTTPRequestHandler):

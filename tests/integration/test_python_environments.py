@@ -8,15 +8,20 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.integration.conftest import Fleet, until
 from tests.integration.test_snapshots import Site, by_dial_in, local, over_ssh
+from tests.patience import PATIENCE_S
+from tests.servers import QuietServer
 
 TRAIN = """
 import os, sys, tinymodel
@@ -190,6 +195,44 @@ def test_missing_modules_are_named_with_the_node_and_its_interpreter(site: Site)
     assert f"{node}: python{sys.version_info[0]}.{sys.version_info[1]} lacks no_such_torch, no_such_np" in told["why"]
     assert "requirements.txt" in told["why"]
     assert "python" in told["why"]
+
+
+def test_build_under_way_is_named_by_logs(ssh: Site) -> None:
+    """A follower once printed nothing until the build had ended."""
+    wheels, released, asked_for = wheel(ssh.project.parent / "wheels"), threading.Event(), threading.Event()
+
+    class Index(SimpleHTTPRequestHandler):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given, directory=str(wheels))
+
+        def do_GET(self) -> None:
+            asked_for.set()
+            released.wait(PATIENCE_S)
+            super().do_GET()
+
+        def log_message(self, format: str, *given: object) -> None:
+            pass
+
+    with QuietServer(("127.0.0.1", 0), Index) as index:
+        threading.Thread(target=index.serve_forever, daemon=True).start()
+        try:
+            address = f"http://127.0.0.1:{index.server_port}/"
+            (ssh.project / "requirements.txt").write_text(f"--no-index\n--find-links {address}\ntinymodel\n")
+            job = ssh.submitted("--", "python", "train.py")
+            assert asked_for.wait(PATIENCE_S), setup_of(ssh, job)
+            assert BUILDING in ssh.hostler("logs", job).err
+            words = [sys.executable, "-m", "hostler", "logs", "-f", job, "--state-dir", str(ssh.fleet.state)]
+            with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as following:
+                assert following.stderr is not None
+                told = next((line for line in following.stderr if BUILDING in line), "")
+                released.set()
+                output, _ = following.communicate(timeout=PATIENCE_S)
+        finally:
+            released.set()
+            index.shutdown()
+    assert "requirements.txt" in told
+    assert f"`hostler logs --stream setup {job}` shows what that prints" in told
+    assert (following.returncode, output) == (0, "tiny weights True True\n")
 
 
 def test_environment_is_not_built_for_who_asks_for_none(ssh: Site) -> None:

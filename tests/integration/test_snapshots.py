@@ -394,6 +394,20 @@ def test_job_that_deletes_its_folder_is_done_without_files(here: Site) -> None:
     assert "is gone" in done["unfetched"]
 
 
+@pytest.mark.parametrize("options", [[], ["--output", "*"]], ids=["new", "named"])
+def test_links_that_a_job_leaves_are_named(site: Site, options: list[str]) -> None:
+    code = "import os; open('step.pt', 'w').write('x'); os.symlink('step.pt', 'latest.pt'); os.symlink('/etc', 'data')"
+    done = site.fleet.over(site.submitted(*options, "--", sys.executable, "-c", code))
+    assert done["job"]["state"] == "done"
+    assert "step.pt" in [file["path"].partition("/")[2] for file in done["files"]]
+    assert done["unfetched"].startswith("symbolic links are not fetched: ")
+    assert all(name in done["unfetched"] for name in ("data", "latest.pt"))
+    said = site.hostler("fetch", done["job"]["id"], "there")
+    assert said.status == 0
+    assert "note: symbolic links are not fetched: " in said.err
+    assert "not kept   symbolic links are not fetched" in site.hostler("job", "show", done["job"]["id"]).out
+
+
 def test_name_that_is_not_utf8_is_named_and_the_others_are_fetched(site: Site) -> None:
     code = "import os; [open(os.path.join(b'.', each), 'w').close() for each in (b'caf\\xe9.txt', b'fine.txt')]"
     done = site.fleet.over(site.submitted("--", sys.executable, "-c", code))

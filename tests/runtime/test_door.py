@@ -24,7 +24,7 @@ from hostler.runtime.statedir import StateDir
 from hostler.settings import Loaded, load
 from hostler.web.sessions import Ended, Sessions
 
-TOKEN = TokenView(name="ci", scope=Scope.READ, created_at=0.0, expires_at=None, expired=False)
+TOKEN = TokenView(name="ci", scope=Scope.READ, created_at=0.0, expires_at=None, left_s=None, expired=False)
 
 
 def loaded(folder: Path, **api: object) -> Loaded:
@@ -86,7 +86,7 @@ def test_what_this_machine_calls_it(tmp_path: Path, api: dict[str, object], url:
 
 def test_beyond_loopback_it_takes_a_token_that_is_good(tmp_path: Path) -> None:
     asked = loaded(tmp_path, host="0.0.0.0", certificate="c.pem")
-    gone = TokenView(name="ci", scope=Scope.READ, created_at=0.0, expires_at=1.0, expired=True)
+    gone = TokenView(name="ci", scope=Scope.READ, created_at=0.0, expires_at=1.0, left_s=0.0, expired=True)
     for tokens in ([], [gone]):
         with pytest.raises(UsageError, match=r"--host 127\.0\.0\.1.*hostler token create.*insecure_remote"):
             door.refuse_without_tokens(asked, tokens)

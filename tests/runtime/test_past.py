@@ -13,7 +13,6 @@ from hostler.core import groups
 from hostler.model.errors import Conflict, NotFound, StoreFull
 from hostler.model.events import JobDone
 from hostler.model.inputs import Cancel, Configure, Ended, Retry, Submit, Tick
-from hostler.model.past import PastJob
 from hostler.model.rules import PastRules, Rules
 from hostler.model.work import FailureClass, JobState, Retry as Budget
 from hostler.runtime import past
@@ -158,12 +157,12 @@ async def test_results_of_a_group_have_jobs_that_leave_while_the_store_is_asked(
     assert list(keeper.state.jobs) == ["j2", "j3"]
     jobs = past.PastJobs(keeper.core, None)  # type: ignore[arg-type]
 
-    async def leave(names: Collection[str]) -> list[PastJob]:
+    async def leave(names: Collection[str]) -> dict[str, str]:
         for _ in range(2):
             keeper.tell(Tick(), after_s=30.0)
-        return [keeper.kept[name] for name in names]
+        return {name: keeper.kept[name].data for name in names}
 
-    monkeypatch.setattr(jobs, "_find", leave)
+    monkeypatch.setattr(jobs, "_texts", leave)
     rows = await jobs.group_results(group, 0, 10)
     assert not keeper.state.jobs
     assert [(row.job, row.state, row.result) for row in rows] == [
@@ -189,8 +188,8 @@ async def test_results_of_jobs_that_have_left_are_those_they_had(monkeypatch: py
     assert not keeper.state.jobs
     jobs = past.PastJobs(keeper.core, None)  # type: ignore[arg-type]
 
-    async def found(names: Collection[str]) -> list[PastJob]:
-        return [keeper.kept[name] for name in names]
+    async def found(names: Collection[str]) -> dict[str, str]:
+        return {name: keeper.kept[name].data for name in names}
 
-    monkeypatch.setattr(jobs, "_find", found)
+    monkeypatch.setattr(jobs, "_texts", found)
     assert await jobs.group_results(group, 0, 10) == before

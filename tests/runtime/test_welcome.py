@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,23 @@ def test_start_screen_is_never_longer_or_wider(nodes: list[NodeView], adopted: A
     assert len(lines) <= LINES_MAX
     assert all(len(line) <= WIDTH and line.isprintable() for line in lines)
     assert any(line.startswith("Next") for line in lines)
+
+
+@pytest.mark.parametrize(("count", "shown"), [(1, 1), (5, 2)])
+def test_remedy_for_a_node_that_is_not_connected_is_whole(count: int, shown: int) -> None:
+    trouble = "cannot be reached: Connection timed out; see whether it is on, and its SSH server runs: `ssh rig-1`"
+    away = [node(f"rig-{at}", link=Link.DOWN, trouble=trouble) for at in range(count)]
+    lines = node_lines([node("here", gpu(0)), *away], Adopted(), 9)
+    assert max(map(len, lines)) <= WIDTH
+    assert len(lines) <= 9
+    assert " ".join(line.strip() for line in lines).count("`ssh rig-1`") == shown
+    assert any(line.startswith("Next") for line in lines)
+
+
+def test_node_that_has_not_called_has_its_invitation() -> None:
+    caller = node("rig-1", link=Link.DOWN, trouble="never reached")
+    lines = node_lines([replace(caller, backend="dialin")], Adopted(), 9)
+    assert lines[1:3] == [
+        "           rig-1: it has not called yet; `hostler node invite FLEET rig-1`",
+        "             prints what to run there",
+    ]

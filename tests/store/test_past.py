@@ -36,6 +36,17 @@ def test_archived_jobs_are_found_by_id_and_key(filled: Place) -> None:
         assert past.find(connection, [f"j{number}" for number in range(2000)]) == past.page(connection, None, 0, 99)
 
 
+def test_texts_of_archived_jobs_are_those_that_were_kept(place: Place) -> None:
+    journal = open_journal(place)
+    jobs = [job(number, data=f'{{"job":{number},"ü":"€"}}') for number in range(1, 1201)]
+    journal.append([Batch(entries=(), jobs=(), left=jobs)])
+    journal.close()
+    with asked(place) as connection:
+        wanted = [f"j{number}" for number in range(601, 1300)]
+        assert past.texts(connection, wanted) == {each.id: each.data for each in jobs[600:]}
+        assert past.texts(connection, ()) == {}
+
+
 def test_pages_go_by_state_and_kind(filled: Place) -> None:
     with asked(filled) as connection:
 

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model.errors import SpecError
 from hostler.web import access, alerts, artifacts, configs, disk, fleet, groups, jobs
@@ -126,6 +126,7 @@ def check(said: str, body: Any) -> None:
                 at = at[part]
 
 
+@settings(max_examples=25)
 @given(st.data())
 @pytest.mark.parametrize("name", BODIES)
 def test_a_wrong_submission_is_explained_in_the_words_of_the_caller(name: str, data: st.DataObject) -> None:
@@ -136,6 +137,7 @@ def test_a_wrong_submission_is_explained_in_the_words_of_the_caller(name: str, d
         check(str(error), body if name == "group" else {"jobs": body})
 
 
+@settings(max_examples=25)
 @given(st.data())
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 def test_a_wrong_body_is_explained_in_the_words_of_the_caller(shape: type, data: st.DataObject) -> None:

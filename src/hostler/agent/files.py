@@ -307,11 +307,12 @@ class Files:
         folder = self._inside(where)
         wanted = matcher(str(each) for each in request["patterns"])
         found: List[List[Any]] = []
-        for path in filter(wanted.fullmatch, walk(folder)):
+        links: List[str] = []
+        for path in filter(wanted.fullmatch, walk(folder, links=links)):
             if len(found) == OUTPUTS_MAX:
                 return {"error": "it left more than %d files; pack them into one" % OUTPUTS_MAX}
             found.append([path, os.path.getsize(os.path.join(folder, path))])
-        return {"folder": where, "files": found}
+        return {"folder": where, "files": found, **_linked(list(filter(wanted.fullmatch, links)))}
 
     def _changed(self, tree: str, laid: List[Any]) -> Json:
         """The files of a tree that are new or were written since it was laid out, the largest of too many.
@@ -320,9 +321,10 @@ class Files:
         """
         folder = self._inside(tree)
         left: List[str] = []
+        links: List[str] = []
         found: List[List[Any]] = []
         count = total = 0
-        for path in changed(folder, {str(each) for each in laid}, LAID_AT_NS, left):
+        for path in changed(folder, {str(each) for each in laid}, LAID_AT_NS, left, links):
             size = os.path.getsize(os.path.join(folder, path))
             count, total = count + 1, total + size
             found.append([path, size])
@@ -330,8 +332,8 @@ class Files:
                 found = _largest(found)
         if count > CHANGED_MAX:
             found = _largest(found)
-        told = [each.encode("utf-8", "backslashreplace").decode() for each in left[:LEFT_SHOWN]]
-        return {"folder": tree, "files": found, "count": count, "bytes": total, "left": told, "left_count": len(left)}
+        told = {"left": _told(left), "left_count": len(left), **_linked(links)}
+        return {"folder": tree, "files": found, "count": count, "bytes": total, **told}
 
     def _find(self, request: Json) -> Json:
         """Artifacts by their hashes, as they are named: ``{sha256: [path, size]}`` of those that are here."""
@@ -539,6 +541,16 @@ def _end_with(agent: socket.socket) -> None:
         agent.recv(1)
     finally:
         os._exit(1)
+
+
+def _told(paths: List[str]) -> List[str]:
+    """The first of some paths, as text."""
+    return [each.encode("utf-8", "backslashreplace").decode() for each in paths[:LEFT_SHOWN]]
+
+
+def _linked(links: List[str]) -> Json:
+    """Symbolic links, which are not fetched: some of them, and how many there are."""
+    return {"links": _told(links), "links_count": len(links)}
 
 
 def _largest(files: List[List[Any]]) -> List[List[Any]]:

@@ -22,11 +22,16 @@ def matcher(patterns: Iterable[str]) -> Pattern[str]:
 
 
 def walk(
-    root: str, without: Iterable[str] = (), unreadable: Optional[List[str]] = None, linked: bool = False
+    root: str,
+    without: Iterable[str] = (),
+    unreadable: Optional[List[str]] = None,
+    linked: bool = False,
+    links: Optional[List[str]] = None,
 ) -> Iterator[str]:
-    """The regular files below a folder, as paths relative to it, in order; links are not followed, nor told of.
+    """The regular files below a folder, as paths relative to it, in order; links are not followed.
 
-    With ``linked``, links to regular files count as these; links to folders are never followed.
+    With ``linked``, links to regular files count as these; links to folders are never followed. Other links are added
+    to ``links``, if that is given.
 
     Folders with a name of ``without`` are passed over; those that may not be read are added to ``unreadable``, if that
     is given. Raises OSError where another cannot be read, as one whose path is too long.
@@ -54,14 +59,17 @@ def walk(
                 linked and os.path.isfile(os.path.join(root, path, entry.name))
             ):
                 waiting.append(path + entry.name)
+            elif links is not None and entry.is_symlink():
+                links.append(path + entry.name)
 
 
-def changed(root: str, laid: AbstractSet[str], laid_at_ns: int, left: List[str]) -> Iterator[str]:
+def changed(root: str, laid: AbstractSet[str], laid_at_ns: int, left: List[str], links: List[str]) -> Iterator[str]:
     """The files below a folder that are not among ``laid``, or were written since, outside of `BUILD_FOLDERS`.
 
-    Those that may not be read, or whose names are not UTF-8, are added to ``left`` instead. Raises OSError as `walk`.
+    Those that may not be read, or whose names are not UTF-8, are added to ``left`` instead, and symbolic links to
+    ``links``: no link is laid out. Raises OSError as `walk`.
     """
-    for path in walk(root, BUILD_FOLDERS, left):
+    for path in walk(root, BUILD_FOLDERS, left, links=links):
         full = os.path.join(root, path)
         if path in laid and os.lstat(full).st_mtime_ns == laid_at_ns:
             continue

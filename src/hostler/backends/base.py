@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from hostler.agent.files import CHANGED_MAX
 from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkError, PartlyFetched
-from hostler.model.files import Fetch, FileRef
+from hostler.model.files import LINKS_LEFT, Fetch, FileRef
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Ended, Input, WorkerRefused
 from hostler.model.pools import Batch
@@ -263,7 +263,16 @@ class Removed:
 
 
 @runtime_checkable
-class KeepsStock(Protocol):
+class KeepsEnvironments(Protocol):
+    """A backend whose node builds Python environments. Raises `LinkLost`, and `FilesError` for errors of the node."""
+
+    async def drop_environments(self, wanted_bytes: int, unused_s: float) -> Removed:
+        """Remove Python environments, by key, until so much more of the disk is free: those unused for longest first,
+        none that was used less long ago. Nothing from an agent that does not know how."""
+
+
+@runtime_checkable
+class KeepsStock(KeepsEnvironments, Protocol):
     """A backend whose node has an artifact folder of its own, where what work needed and what it made stays.
 
     All raise `LinkLost`, and `FilesError` where the node tells of one.
@@ -274,10 +283,6 @@ class KeepsStock(Protocol):
 
     async def drop(self, names: Sequence[str], unused_s: float) -> Removed:
         """Remove these, but for those that were used less long ago. What work is told to be there has been used."""
-
-    async def drop_environments(self, wanted_bytes: int, unused_s: float) -> Removed:
-        """Remove Python environments, by key, until so much more of the disk is free: those unused for longest first,
-        none that was used less long ago. Nothing from an agent that does not know how."""
 
 
 @record
@@ -326,6 +331,9 @@ class Changed(NamedTuple):
     left: tuple[str, ...]
     """Some of the paths that cannot be read, or whose names are not UTF-8."""
     left_count: int
+    links: tuple[str, ...] = ()
+    """Some of the symbolic links, which are not fetched."""
+    links_count: int = 0
 
     def expect_few(self) -> None:
         """Raise `PartlyFetched` unless the files are few and small enough to be fetched without being named."""
@@ -342,11 +350,27 @@ class Changed(NamedTuple):
     def expect_all(self, came: tuple[FileRef, ...]) -> None:
         """Raise `PartlyFetched` where some files could not be read; `came` are the others."""
         if not self.left_count:
-            return
-        more = f" and {self.left_count - len(self.left)} more" if self.left_count > len(self.left) else ""
+            return expect_no_links(self.links, self.links_count, came)
+        linked = f". {_links_words(self.links, self.links_count)}" if self.links_count else ""
         raise PartlyFetched(
-            f"{', '.join(self.left)}{more} cannot be read, or have names that are not UTF-8, and were not fetched", came
+            f"{_some(self.left, self.left_count)} cannot be read, or have names that are not UTF-8, and were not "
+            f"fetched{linked}",
+            came,
         )
+
+
+def expect_no_links(links: Sequence[str], count: int, came: tuple[FileRef, ...]) -> None:
+    """Raise `PartlyFetched` where there are symbolic links among what an attempt left; `came` are the files."""
+    if count:
+        raise PartlyFetched(_links_words(links, count), came)
+
+
+def _links_words(links: Sequence[str], count: int) -> str:
+    return f"{LINKS_LEFT}: {_some(links, count)}. Let the job copy what they lead to (`cp -L`)"
+
+
+def _some(paths: Sequence[str], count: int) -> str:
+    return ", ".join(paths) + (f" and {count - len(paths)} more" if count > len(paths) else "")
 
 
 Facts = Mapping[str, Any]

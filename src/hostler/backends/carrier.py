@@ -18,13 +18,13 @@ from typing import TypeAlias, TypeVar
 
 from hostler.agent.files import ARTIFACTS, BLOBS, ENDINGS, OUTPUTS_MAX
 from hostler.backends.arriving import Wanted, come, size_of
-from hostler.backends.base import Removed, Stock, Stocked, Store
+from hostler.backends.base import Removed, Stock, Stocked, Store, expect_no_links
 from hostler.backends.channel import words
 from hostler.backends.courier import Courier, Parcel, understood
 from hostler.backends.guests import DialForMuch, Guests
 from hostler.backends.packing import LIBRARY, Packed, Packer
 from hostler.model.commands import AttemptOrder, WorkerOrder
-from hostler.model.errors import FilesChanged, FilesError, NotFound
+from hostler.model.errors import FilesChanged, FilesError, NotFound, PartlyFetched
 from hostler.model.files import SHA256, Fetch, FileRef, named_in
 
 Dial: TypeAlias = Callable[[], Awaitable[Courier]]
@@ -88,11 +88,15 @@ class Carrier:
     async def fetch(self, attempt: str, what: Fetch) -> tuple[FileRef, ...]:
         """Everything that was asked for, checked, on this machine. Raises `FilesError`, `LinkLost`, `OSError`."""
         incoming = self._store.incoming(attempt)
+        artifacts: list[FileRef] = []
         try:
             artifacts = await self._fetch_artifacts(what.artifacts, incoming) if what.artifacts else []
             outputs = await self._fetch_outputs(attempt, what.outputs, incoming) if what.outputs else []
             if what.changed_since is not None:
                 outputs = await self._fetch_changed(attempt, what.changed_since, incoming)
+        except PartlyFetched as error:
+            await _delete(incoming)
+            raise PartlyFetched(str(error), (*artifacts, *error.files)) from error
         except FilesError as error:
             if not isinstance(error, FilesChanged):  # nothing more of it comes
                 await _delete(incoming)
@@ -223,14 +227,16 @@ class Carrier:
 
     async def _fetch_outputs(self, attempt: str, patterns: Sequence[str], incoming: Path) -> list[FileRef]:
         async with self._courier() as courier:
-            folder, found = await courier.outputs(attempt, patterns)
+            folder, found, links, links_count = await courier.outputs(attempt, patterns)
         if not found:
             raise FilesError(
                 f"it left no file that `outputs: {', '.join(patterns)}` means; links are not taken for files"
             )
         if len(found) > self._outputs:
             raise FilesError(f"it left {len(found)} files, of which {self._outputs} can be fetched; pack them into one")
-        return await self._fetch_found(attempt, folder, found, incoming)
+        files = await self._fetch_found(attempt, folder, found, incoming)
+        expect_no_links(links, links_count, tuple(files))
+        return files
 
     async def _fetch_changed(self, attempt: str, snapshot: str, incoming: Path) -> list[FileRef]:
         """New and changed files. Raises `PartlyFetched` where there are too many, or some cannot be read."""

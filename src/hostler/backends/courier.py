@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from hostler.agent.files import CHANGED_MAX
+from hostler.agent.files import CHANGED_MAX, LEFT_SHOWN
 from hostler.backends.arriving import PIECE, Disk, Sink, Wanted, folders, looked, opened, resumed, verified, written
 from hostler.backends.base import GONE, Changed
 from hostler.backends.bounds import FILES_LINE
@@ -84,6 +84,17 @@ class Paced(NamedTuple):
 
     told: Pace
     thread: Executor
+
+
+class Outputs(NamedTuple):
+    """The files that patterns mean where an attempt ran."""
+
+    folder: str
+    files: list[tuple[str, int]]
+    """Paths and sizes."""
+    links: tuple[str, ...]
+    """Some of the symbolic links that they mean, which are not fetched."""
+    links_count: int
 
 
 class Landed:
@@ -170,11 +181,12 @@ class Courier:
         with understood("a folder"):
             return str(answer["path"])
 
-    async def outputs(self, attempt: str, patterns: Sequence[str]) -> tuple[str, list[tuple[str, int]]]:
+    async def outputs(self, attempt: str, patterns: Sequence[str]) -> Outputs:
         """The folder in which an attempt ran, and the files below it that patterns mean, with their sizes."""
         answer = await self.ask({"op": "outputs", "attempt": attempt, "patterns": list(patterns)})
         with understood(f"the files of {attempt}"):
-            return str(answer["folder"]), [(str(path), int(size)) for path, size in answer["files"]]
+            files = [(str(path), int(size)) for path, size in answer["files"]]
+            return Outputs(str(answer["folder"]), files, *_links(answer))
 
     async def changed(self, attempt: str, laid: Sequence[str]) -> tuple[str, Changed]:
         """The folder in which an attempt ran, and the files below it that are new or changed.
@@ -190,7 +202,7 @@ class Courier:
                 raise ValueError(f"it lists {len(files)} files, and their number and size are not those that it states")
             left = tuple(str(path) for path in answer["left"])
             counts = int(answer["count"]), int(answer["bytes"]), int(answer["left_count"])
-            return str(answer["folder"]), Changed(files, *counts[:2], left, counts[2])
+            return str(answer["folder"]), Changed(files, *counts[:2], left, counts[2], *_links(answer))
 
     async def find(self, names: Sequence[str]) -> dict[str, tuple[str, int]]:
         """Paths and sizes of artifacts of the node by their hashes, as far as they are there."""
@@ -422,6 +434,11 @@ class Courier:
     def _lost(self, why: str) -> LinkLost:
         self.close()
         return LinkLost(f"the connection for files to {self._where} broke: {why}")
+
+
+def _links(answer: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
+    """Some symbolic links and how many there are; an earlier agent says nothing of them."""
+    return tuple(str(path) for path in answer.get("links", ())[:LEFT_SHOWN]), int(answer.get("links_count", 0))
 
 
 @contextmanager

@@ -1,5 +1,5 @@
 """``python -m hostler.cli``."""
 
-from hostler.cli.main import main
+from hostler.cli.entry import main
 
 main()

@@ -125,8 +125,8 @@ def _seconds(span: str) -> float:
 
 def _token_row(each: View, now: float) -> tuple[str, ...]:
     left = "expired" if each["expired"] else "for ever"
-    if each["expires_at"] is not None and not each["expired"]:
-        left = duration(max(each["expires_at"] - now, 0.0))
+    if each["left_s"] is not None and not each["expired"]:
+        left = duration(each["left_s"])
     return clean(each["name"]), each["scope"], duration(max(now - each["created_at"], 0.0)), left
 
 

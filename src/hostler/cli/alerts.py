@@ -229,7 +229,8 @@ def _told(asked: Client, names: Sequence[str], before: Mapping[str, View]) -> Ma
     until = time.monotonic() + TOLD_WITHIN_S
     while True:
         now = {each["name"]: each for each in asked.alert_targets()}
-        missing = {name: now[name] for name in names if now[name]["sent"] <= before[name]["sent"]}
+        known = [name for name in names if name in now and name in before]
+        missing = {name: now[name] for name in known if now[name]["sent"] <= before[name]["sent"]}
         lost = all(each["given_up"] > before[name]["given_up"] for name, each in missing.items())
         if lost or time.monotonic() >= until:
             return missing

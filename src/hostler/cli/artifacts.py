@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hostler.cli.common import Json, StateDir, client, complete_config
+from hostler.cli.common import Json, StateDir, client
+from hostler.cli.completing import complete_config
 from hostler.cli.declarations import Argument, Option
 from hostler.cli.show import (
     Column,
@@ -24,7 +26,7 @@ from hostler.cli.show import (
     terminal_width,
     wrapped,
 )
-from hostler.model.errors import UsageError
+from hostler.model.errors import AnswerError, UsageError
 
 if TYPE_CHECKING:
     from hostler.client import Client, View
@@ -146,6 +148,11 @@ def get(
 
     asked = client(state_dir)
     artifact = asked.artifact(name)["artifact"]
+    if not re.fullmatch("[0-9a-f]{64}", artifact["sha256"]) or artifact["kind"] not in SUFFIXES:
+        raise AnswerError(
+            f"the controller names the artifact {artifact['sha256'][:80]!r} of the kind {artifact['kind'][:80]!r}, "
+            "which no file can be named after. Check the address, or whether both are of one version"
+        )
     target = _target(output, artifact["sha256"] + SUFFIXES[ArtifactKind(artifact["kind"])])
     if not force and (target.exists() or target.is_symlink()):
         raise UsageError(f"{target} is there already; name another file with `-o`, or say `--force` to replace it")
@@ -306,7 +313,7 @@ def _print_tree(view: View) -> None:
         branch = root.add(Text(title if kin or further else f"{title} nothing that is known of"))
         places = {view["artifact"]["sha256"]: branch}
         for each in kin:
-            places[each["sha256"]] = places[each["via"]].add(Text(_kin_line(each, now)))
+            places[each["sha256"]] = places.get(each["via"], branch).add(Text(_kin_line(each, now)))
         for each in kin:
             _say_further(places[each["sha256"]], each["further"])
         _say_further(branch, further)

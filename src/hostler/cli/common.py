@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
+from hostler.cli.completing import complete_config, complete_job
 from hostler.cli.declarations import Argument, Option
 from hostler.cli.server import STATE_DIR, chosen as chosen_controller
-from hostler.model.errors import HostlerError, UsageError
+from hostler.model.errors import UsageError
 from hostler.settings.where import state_dir
 
 if TYPE_CHECKING:
     from hostler.client import Client
-
-COMPLETION_TIMEOUT_S = 1.0
-COMPLETED = 200
 
 StateDir = Annotated[Path | None, STATE_DIR]
 OwnStateDir = Annotated[
@@ -37,7 +34,12 @@ def directory(chosen: Path | None) -> Path:
     if chosen is None:
         return state_dir(os.environ)
     chosen = expanded(chosen)
-    return chosen if chosen.is_absolute() else Path.cwd() / chosen
+    try:
+        return chosen.absolute()
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"{chosen} is below the current folder, which is not there any more; give a whole path"
+        ) from error
 
 
 def expanded(path: Path) -> Path:
@@ -85,26 +87,6 @@ def user() -> str | None:
         return getpass.getuser()
     except (KeyError, OSError):
         return None
-
-
-def complete_job(begin: str, typed: Mapping[str, Any]) -> list[str]:
-    """Ids of the newest jobs that begin so; silent when there is no controller to ask."""
-    asked = client(typed.get("state_dir"), timeout_s=COMPLETION_TIMEOUT_S)
-    try:
-        known = sum(asked.status()["jobs"].values())
-        newest = asked.jobs(after=max(0, known - COMPLETED), limit=COMPLETED)
-    except HostlerError:
-        return []
-    return [job["id"] for job in newest if job["id"].startswith(begin)]
-
-
-def complete_config(begin: str, typed: Mapping[str, Any]) -> list[str]:
-    """Names of training configs that begin so; silent when there is no controller to ask."""
-    asked = client(typed.get("state_dir"), timeout_s=COMPLETION_TIMEOUT_S)
-    try:
-        return [config["name"] for config in asked.configs() if config["name"].startswith(begin)]
-    except HostlerError:
-        return []
 
 
 JobName = Annotated[str, Argument(metavar="ID", help="Id, key or unique name of a job.", complete=complete_job)]

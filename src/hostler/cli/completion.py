@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import argcomplete
 from argcomplete.shell_integration import shellcode
 
+from hostler.cli import completing
 from hostler.cli.commands import COMMANDS, Command, Function, Group, imported
 from hostler.cli.declarations import Complete
 from hostler.cli.parameters import Parameter, signature
 from hostler.cli.server import asking
-from hostler.model.errors import UsageError
+from hostler.model.errors import HostlerError, UsageError
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 
@@ -81,11 +84,22 @@ def _nothing(**_: object) -> list[str]:
 
 
 def _completer(known: Complete) -> Callable[..., list[str]]:
+    """Names that the controller knows; none where they do not come in time, as while a name server is waited for."""
+
     def completed(prefix: str, parsed_args: Namespace, **_: object) -> list[str]:
-        directory = getattr(parsed_args, "state_dir", None)
-        typed = frozenset({"state_dir"}) if directory else frozenset[str]()
-        directory = directory or os.environ.get("HOSTLER_STATE_DIR")
-        with asking({"server": getattr(parsed_args, "server", None)}, typed):
-            return known(prefix, {"state_dir": Path(directory) if directory else None})
+        found: list[str] = []
+        thread = Thread(target=lambda: found.extend(_asked(known, prefix, parsed_args)), daemon=True)
+        thread.start()
+        thread.join(2 * completing.TIMEOUT_S)
+        return list(found)
 
     return completed
+
+
+def _asked(known: Complete, prefix: str, parsed_args: Namespace) -> list[str]:
+    directory = getattr(parsed_args, "state_dir", None)
+    typed = frozenset({"state_dir"}) if directory else frozenset[str]()
+    directory = directory or os.environ.get("HOSTLER_STATE_DIR")
+    with suppress(HostlerError), asking({"server": getattr(parsed_args, "server", None)}, typed):
+        return known(prefix, {"state_dir": Path(directory) if directory else None})
+    return []

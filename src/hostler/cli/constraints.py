@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
+from hostler.cli.completing import complete_node
 from hostler.cli.declarations import Option
 from hostler.model.errors import UsageError
 
-Node = Annotated[list[str] | None, Option("--node", metavar="NODE", help="A node it may run on; repeat for several.")]
+Node = Annotated[
+    list[str] | None,
+    Option("--node", metavar="NODE", help="A node it may run on; repeat for several.", complete=complete_node),
+]
 ExcludeNode = Annotated[
-    list[str] | None, Option("--exclude-node", metavar="NODE", help="A node to keep off; repeat for several.")
+    list[str] | None,
+    Option("--exclude-node", metavar="NODE", help="A node to keep off; repeat for several.", complete=complete_node),
 ]
 GpuModel = Annotated[
     list[str] | None,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from hostler.cli.common import Json, StateDir, client, user
+from hostler.cli.completing import complete_device, complete_node
 from hostler.cli.declarations import Argument, Option
 from hostler.cli.explaining import device_lines
 from hostler.cli.looping import span_s
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from hostler.client import View
 
 
-DeviceNames: TypeAlias = Annotated[list[str], Argument(metavar="DEVICE...", help="Ids of devices, such as here/cuda0.")]
+DeviceNames: TypeAlias = Annotated[
+    list[str], Argument(metavar="DEVICE...", help="Ids of devices, such as here/cuda0.", complete=complete_device)
+]
 Reason: TypeAlias = Annotated[str | None, Option("--reason", help="Why; shown wherever the device is.")]
 Span: TypeAlias = Annotated[
     str | None,
@@ -34,7 +37,9 @@ COLUMNS = (
 
 
 def list_devices(
-    node: Annotated[str | None, Option("--node", metavar="NODE", help="Only those of this node.")] = None,
+    node: Annotated[
+        str | None, Option("--node", metavar="NODE", help="Only those of this node.", complete=complete_node)
+    ] = None,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -59,7 +64,7 @@ def list_devices(
 
 
 def show(
-    name: Annotated[str, Argument(metavar="DEVICE", help="Id of a device, as rig-1/cuda0.")],
+    name: Annotated[str, Argument(metavar="DEVICE", help="Id of a device, as rig-1/cuda0.", complete=complete_device)],
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:

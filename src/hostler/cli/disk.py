@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from hostler.cli.common import Json, StateDir, client, user
+from hostler.cli.completing import complete_node
 from hostler.cli.declarations import Argument, Option
 from hostler.cli.show import UNKNOWN, Column, age, clean, duration, paragraph, plural, quantity, say, say_json, table
 from hostler.model.errors import UsageError
@@ -35,7 +36,10 @@ TOMB_COLUMNS = (
 )
 
 OfNode = Annotated[
-    str | None, Option("--node", metavar="NODE", help="The disk of this node, instead of the controller's.")
+    str | None,
+    Option(
+        "--node", metavar="NODE", help="The disk of this node, instead of the controller's.", complete=complete_node
+    ),
 ]
 Paths = Annotated[list[str] | None, Argument(metavar="[FILES]", help="Files, as `disk plan` lists them.")]
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from hostler.model.errors import ControllerAbsent, HostlerError, UsageError
+from hostler.model.errors import Conflict, ControllerAbsent, HostlerError, UsageError
 
-FAILED, MISUSED, ABSENT, INTERRUPTED = 1, 2, 3, 130
+FAILED, MISUSED, ABSENT = 1, 2, 3
+UNREAD = 141
+"""The reader of the output has left, as `head` does: the status of a tool that SIGPIPE ends."""
 
 
 class Interrupted(Exception):
@@ -18,7 +20,7 @@ def status_of(error: HostlerError) -> int:
     """The exit status of a command that ends with this error."""
     if isinstance(error, ControllerAbsent):
         return ABSENT
-    return MISUSED if isinstance(error, UsageError) else FAILED
+    return MISUSED if isinstance(error, UsageError | Conflict) else FAILED
 
 
 def print_error(message: str) -> None:

@@ -18,7 +18,7 @@ from hostler.cli.show import Column, clean, plural, say, say_json, table
 from hostler.client.downloads import ignore
 from hostler.client.folders import JOB, folders_of
 from hostler.client.results import ENDED
-from hostler.model.errors import Conflict, HostlerError, LinkError, UsageError
+from hostler.model.errors import AnswerError, Conflict, HostlerError, LinkError, UsageError
 from hostler.model.units import file_size
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def fetch(
     rows = client(state_dir).fetch(name, directory, force=force, told=None if as_json else _say)
     if is_new and rows:
         ignore(Path(rows[0]["file"]).parents[len(Path(rows[0]["path"]).parts) - 1])
+    _note(rows)
     if as_json:
         say_json(rows)
         return 0
@@ -141,7 +142,7 @@ def _fetch_group(asked: Client, group: str, directory: Path | None, *, force: bo
             if _resumed(partial(_copy, asked, job, here / folders[job], force, found)):
                 left_some.append(job)
         except HostlerError as error:
-            if isinstance(error, LinkError) or isinstance(error.__cause__, OSError):
+            if isinstance(error, LinkError | AnswerError) or isinstance(error.__cause__, OSError):
                 raise  # without a link, or room, or permission, no other job fares better
             errors.append(error)
             left_some.append(job)
@@ -184,8 +185,15 @@ def _copy(asked: Client, job: str, folder: Path, force: bool, found: _Found) -> 
     """Copy the files of one job; whether it left some."""
     if not asked.files(job):
         return False
-    asked.fetch(job, folder, force=force, told=partial(found.add, job))
+    _note(asked.fetch(job, folder, force=force, told=partial(found.add, job)), f"{job}: ")
     return True
+
+
+def _note(rows: Sequence[View], about: str = "") -> None:
+    """Print why some files that the job left have not come to the controller."""
+    why = getattr(rows, "unfetched", None)
+    if why:
+        print(f"note: {about}{clean(why)}", file=sys.stderr)
 
 
 def _resumed(work: Callable[[], T]) -> T:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Finding(NamedTuple):
-    """One finding; what is `wrong` contradicts itself, anything else is only worth knowing."""
+    """One finding; what is `wrong` contradicts itself or cannot run, anything else is only worth knowing."""
 
     wrong: bool
     text: str
@@ -40,6 +40,7 @@ def findings(loaded: Loaded, now: float, jobs: Iterable[JobSpec] = ()) -> list[F
     memory of one is unknown, nothing is said of what the fleet lacks. Raises `SettingsError` where a training config
     cannot be.
     """
+    from hostler.cli.packages import missing_packages
     from hostler.policy import programme, share
     from hostler.settings import config_specs, node_spec, rules
 
@@ -57,6 +58,8 @@ def findings(loaded: Loaded, now: float, jobs: Iterable[JobSpec] = ()) -> list[F
     if away:
         (wrong if len(away) == len(nodes) else notes).extend(_of_files(loaded, jobs))
     notes += _of_retention(loaded)
+    lacking = list(missing_packages(loaded.fleet.nodes, configs, jobs))
+    (wrong if all(node.backend == "local" for node in loaded.fleet.nodes) else notes).extend(lacking)
     if loaded.fleet.rl is not None:
         from hostler.cli.rl import contradictions
 

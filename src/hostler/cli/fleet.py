@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from hostler.client import Client, View
 
 
+DRAINING_MOST = 10
+"""Jobs that a controller names while it drains (`model.views`)."""
 SWEEP_COLUMNS = (
     Column("SWEEP"),
     Column("STATE"),
@@ -117,11 +119,20 @@ def sweep_row(sweep: View) -> Sequence[object]:
     )
 
 
+def draining_text(view: View) -> str:
+    """What the end of a controller that drains waits for."""
+    others = " and others" if len(view["draining"]) == DRAINING_MOST else ""
+    waits = f"waits for {', '.join(view['draining'])}{others}; " if view["draining"] else ""
+    return f"draining {waits}nothing new starts; `hostler down --now` ends the controller at once"
+
+
 def _status_lines(view: View) -> Iterator[str]:
     counts = ", ".join(f"{count} {state}" for state, count in view["jobs"].items() if count) or "none"
     yield from wrapped("", f"{clean(view['fleet'])}: hostler {clean(view['version'])}, entry {view['seq']}")
     if view["leader"] is not None:
         yield from paragraph(f"standby  stands by and changes nothing; {clean(view['leader'])} leads", rest="         ")
+    if view["draining"] is not None:
+        yield from paragraph(draining_text(view), rest="         ")
     yield f"jobs     {counts}"
     yield f"nodes    {view['nodes_up']} of {view['nodes']} reachable"
     yield f"devices  {view['devices_busy']} of {view['devices']} busy"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from hostler.cli.common import complete_job
+from hostler.cli.completing import complete_group, complete_job_or_group
 from hostler.cli.declarations import Argument
 from hostler.cli.show import plural
 from hostler.client.results import ENDED
@@ -21,15 +21,21 @@ OPEN = ("pending", "running")
 
 JobOrGroup = Annotated[
     str,
-    Argument(metavar="ID", help="Id, key or unique name of a job; or id of a job group (g1).", complete=complete_job),
+    Argument(
+        metavar="ID", help="Id, key or unique name of a job; or id of a job group (g1).", complete=complete_job_or_group
+    ),
 ]
 JobsOrGroups = Annotated[
     list[str],
-    Argument(metavar="ID", help="Ids, keys or unique names of jobs; ids of job groups (g1).", complete=complete_job),
+    Argument(
+        metavar="ID", help="Ids, keys or unique names of jobs; ids of job groups (g1).", complete=complete_job_or_group
+    ),
 ]
 GroupNames = Annotated[
     list[str] | None,
-    Argument(metavar="[GROUP]...", help="Ids of job groups (g1); none: the groups are listed."),
+    Argument(
+        metavar="[GROUP]...", help="Ids of job groups (g1); none: the groups are listed.", complete=complete_group
+    ),
 ]
 
 
@@ -59,7 +65,7 @@ def expect_group(word: str, instead: str) -> str:
 
 def count(group: View, states: Sequence[str]) -> int:
     """Jobs of a group that are in one of these states."""
-    return sum(int(group["jobs"][state]) for state in states)
+    return sum(int(group["jobs"].get(state, 0)) for state in states)
 
 
 def is_group_over(group: View) -> bool:

@@ -12,7 +12,7 @@ from hostler.cli.declarations import Argument, Option
 from hostler.cli.questions import answer
 from hostler.cli.show import clean, plural
 from hostler.model.errors import FilesError, LinkError, UsageError
-from hostler.model.units import file_size
+from hostler.model.units import card_memory
 
 if TYPE_CHECKING:
     from hostler.runtime.surveying import Hosts
@@ -116,14 +116,16 @@ def _parts(found: Found) -> list[str]:
     parts = [f"this machine ({', '.join([*counted, *cpus]) or 'devices unknown'})"]
     parts += [f"{host.name} over SSH" for host in found.hosts]
     if found.partitions:
-        parts.append(plural(len(found.partitions), "Slurm partition"))
+        closed = sum(each.why_not is not None for each in found.partitions)
+        comments = f" ({closed} of them as a comment: no job can start there now)" if closed else ""
+        parts.append(plural(len(found.partitions), "Slurm partition") + comments)
     if found.ray is not None:
         parts.append(f"Ray at {clean(found.ray.address)}" + (" (as a comment)" if found.ray.is_here else ""))
     return parts
 
 
 def _memory(size: int | None) -> str:
-    return "" if size is None else file_size(size)
+    return "" if size is None else card_memory(size)
 
 
 def _note(what: str) -> None:

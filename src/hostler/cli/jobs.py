@@ -11,7 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from hostler.cli.common import JobName, Json, StateDir, client, complete_job, local_results
+from hostler.cli.common import JobName, Json, StateDir, client, local_results
+from hostler.cli.completing import complete_group, complete_job_or_device, complete_node
 from hostler.cli.declarations import Argument, Option
 from hostler.cli.entries import entry_lines
 from hostler.cli.errors import print_error, status_of
@@ -31,7 +32,7 @@ from hostler.cli.show import (
     wrapped,
 )
 from hostler.client.outcomes import headline, is_over
-from hostler.model.errors import Conflict, HostlerError, LinkError, NotFound, StoreError, UsageError
+from hostler.model.errors import AnswerError, HostlerError, LinkError, NotFound, StoreError
 from hostler.model.units import duration
 
 if TYPE_CHECKING:
@@ -84,9 +85,14 @@ ONLY_WIDE = frozenset({"PRIO", "AGE"})
 
 def jobs(
     state: Annotated[list[State] | None, Option(help="Only jobs in this state; repeat for several.")] = None,
-    group: Annotated[str | None, Option(metavar="GROUP", help="Only jobs of this job group (g1).")] = None,
+    group: Annotated[
+        str | None, Option(metavar="GROUP", help="Only jobs of this job group (g1).", complete=complete_group)
+    ] = None,
     node: Annotated[
-        str | None, Option(metavar="NODE", help="Only jobs whose last or only attempt was placed on this node.")
+        str | None,
+        Option(
+            metavar="NODE", help="Only jobs whose last or only attempt was placed on this node.", complete=complete_node
+        ),
     ] = None,
     name: Annotated[
         str | None,
@@ -145,7 +151,9 @@ def show(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> No
 def explain(
     name: Annotated[
         str,
-        Argument(metavar="ID", help="Id, key or unique name of a job, or id of a device.", complete=complete_job),
+        Argument(
+            metavar="ID", help="Id, key or unique name of a job, or id of a device.", complete=complete_job_or_device
+        ),
     ],
     as_json: Json = False,
     state_dir: StateDir = None,
@@ -247,22 +255,17 @@ def _cancelled(asked: Client, name: str, reason: str | None) -> tuple[View, str]
 
 
 def _retried(asked: Client, name: str, *, only_failed: bool) -> tuple[View | None, str]:
-    """A job or a job group that is tried again, and a line about it; `None` for a job that `--failed` leaves out.
-
-    Raises `UsageError` where nothing can be tried again: that is no failure of the controller.
-    """
-    try:
-        if not is_group(name):
-            if only_failed and (job := asked.named([name])[0])["state"] != "failed":
-                return None, f"{job['id']} left out: {standing(job)}"
-            job = asked.retry(name)
-            return job, _standing_line(job)
-        before = asked.group(name)
-        group = asked.retry_group(name, only_failed=only_failed)
-    except Conflict as error:
-        raise UsageError(str(error)) from None
+    """A job or a job group that is tried again, and a line about it; `None` for a job that `--failed` leaves out."""
+    if not is_group(name):
+        if only_failed and (job := asked.named([name])[0])["state"] != "failed":
+            return None, f"{job['id']} left out: {standing(job)}"
+        job = asked.retry(name)
+        return job, _standing_line(job)
+    before = asked.group(name)
+    group = asked.retry_group(name, only_failed=only_failed)
     again = ("failed",) if only_failed else ("failed", "cancelled")
-    return group, f"{name} tried again: {plural(count(before, again), 'job')}"
+    tried, size = count(before, again), int(before["size"])
+    return group, f"{name} tried again: {plural(tried, 'job') if tried == size else f'{tried} of {size} jobs'}"
 
 
 def _pattern(name: str) -> str:
@@ -324,6 +327,7 @@ def _facts(detail: View, now: float) -> Mapping[str, object]:
         "device": job["device"] or "-",
         "process": _process(detail["attempt"]),
         "result": compact(detail["result"]),
+        **({"not kept": detail["unfetched"]} if detail.get("unfetched") else {}),
     }
 
 
@@ -378,7 +382,7 @@ def _change_each(names: Sequence[str], change: Callable[[str], tuple[View | None
         except HostlerError as error:
             errors.append(error)
             print_error(str(error))
-            if isinstance(error, LinkError | StoreError):
+            if isinstance(error, LinkError | StoreError | AnswerError):
                 break  # no other name would fare better
             continue
         if view is not None:

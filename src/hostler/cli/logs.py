@@ -27,9 +27,14 @@ POLL_S = 0.3
 """The rest between two questions for output that grows."""
 LOOK_S = 1.0
 """How often a job is looked at whose output does not grow."""
+SAID = "hostler: "
+"""What begins a line of the agent in the stream `setup`; with `$ ` behind it, it is a command."""
+COMMAND_SAID = SAID + "$ "
 EXITED = r"\S+ failed: exit \d+, attempt \d+ of \d+(?=: )"
 COLOUR, PLAIN = "\x1b[33m", "\x1b[0m"
 MARK = "err| "
+ESCAPE_BEGUN = r"(?:\x1b(?:\[[0-9;]{0,32})?)?\Z"
+"""The end of a text, and the beginning of a colour there whose rest has not come."""
 
 AWAY = (LinkError, StandsBy, StoreError)
 """What a controller or a node that may come back is told by."""
@@ -123,6 +128,7 @@ class Cursor:
         self.out = 0
         self.err = 0
         self.is_away = False
+        self.is_build_told = False
 
 
 class Printer:
@@ -186,9 +192,11 @@ class _Sink:
             self._print(line + "\n")
 
     def flush(self) -> None:
-        if self.rest:
-            self._print(self.rest)
-            self.rest = ""
+        """Print the beginning of a line, as of a progress bar; but no part of an escape sequence."""
+        whole = re.sub(ESCAPE_BEGUN, "", self.rest)
+        if whole:
+            self._print(whole)
+            self.rest = self.rest[len(whole) :]
 
     def break_line(self) -> None:
         if self.is_open:
@@ -200,7 +208,9 @@ class _Sink:
         if self.is_terminal:
             self.rest += self.decoder.decode(b"", True)
             self.decoder.reset()
-            self.flush()
+            if self.rest:
+                self._print(self.rest)
+                self.rest = ""
             self.break_line()
 
     def _print(self, text: str) -> None:
@@ -208,7 +218,10 @@ class _Sink:
         if self.marked:
             before, behind = self.marks
             line = shown.rstrip("\n")
-            shown = ("" if self.is_open and not behind else before) + line + behind + shown[len(line) :]
+            ended = shown[len(line) :]
+            if not behind:  # a bar that is drawn again from the first column would cover the mark
+                line = re.sub(r"\r(?=[^\r])", lambda _: "\r" + before, line)
+            shown = ("" if self.is_open and not behind else before) + line + behind + ended
         self.target.write(shown)
         self.target.flush()
         self.is_open = not text.endswith("\n")
@@ -279,10 +292,23 @@ class _Following:
             if time.monotonic() - looked_at >= LOOK_S:
                 job, looked_at = self._look(), time.monotonic()
                 is_current = job is None or job["attempt"] == attempt.id
+                self._tell_build(attempt, cursor)
             time.sleep(POLL_S)
         self._printer.end()
         self._told[attempt.id] = False
         self._show_setup(attempt)
+
+    def _tell_build(self, attempt: Attempt, cursor: Cursor) -> None:
+        """Say once that an attempt without output waits for its Python environment."""
+        if cursor.is_build_told or cursor.out or cursor.err:
+            return
+        try:
+            building = _build_under_way(_setup_of(self._asked, attempt))
+        except AWAY:
+            return  # the job is asked for in turn, and that says it
+        if building is not None:
+            cursor.is_build_told = True
+            self._printer.say(f"{building}; `hostler logs --stream setup {self._job}` shows what that prints")
 
     def _show_setup(self, attempt: Attempt) -> None:
         """Print the build of the environment of an attempt that came no further."""
@@ -381,6 +407,10 @@ def _print_all(asked: Client, printer: Printer, attempt: Attempt) -> int:
     printer.flush()
     printer.end()
     print_failed_setup(asked, printer, attempt)
+    if attempt.ended is None and not status and not cursor.out and not cursor.err and printer.only is None:
+        building = _build_under_way(_setup_of(asked, attempt))
+        if building is not None:
+            printer.say(building)
     return status
 
 
@@ -406,6 +436,13 @@ def print_failed_setup(asked: Client, printer: Printer, attempt: Attempt) -> Non
     printer.write("err", _setup_of(asked, attempt))
     printer.flush()
     printer.end()
+
+
+def _build_under_way(printed: bytes) -> str | None:
+    """What the agent said last of a Python environment, while that is built or another build is waited for."""
+    said = [line for line in printed.decode(errors="replace").splitlines() if line.startswith(SAID)]
+    steps = [line.removeprefix(SAID) for line in said if not line.startswith(COMMAND_SAID)]
+    return None if not steps or " is ready after " in steps[-1] else clean(steps[-1])
 
 
 def _setup_of(asked: Client, attempt: Attempt) -> bytes:

@@ -1,6 +1,7 @@
 """`hostler`: from words to the function of a command, and from errors to an exit status.
 
-Exit status: 0 done, 1 failed, 2 wrong usage, 3 no controller is running, 130 interrupted.
+Exit status: 0 done, 1 failed, 2 asked for what cannot be, 3 no controller is running, 130 interrupted, 141 the reader
+of the output has left.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import NoReturn
 
 from hostler import __version__
 from hostler.cli.commands import COMMANDS, PANELS, Command, Function, Group, imported
-from hostler.cli.errors import FAILED, INTERRUPTED, Interrupted, print_error, status_of
+from hostler.cli.entry import INTERRUPTED, leave_at_interrupt, raise_at_interrupt
+from hostler.cli.errors import FAILED, UNREAD, Interrupted, print_error, status_of
 from hostler.cli.parameters import signature
 from hostler.cli.parsing import HELP_FLAGS, HelpWanted, parsed, similar
 from hostler.cli.server import asking
@@ -31,13 +33,19 @@ COMPLETING = "_ARGCOMPLETE"
 
 def main() -> NoReturn:
     """The entry point of the program."""
-    gc.set_threshold(*GARBAGE)
-    _prepare_streams()
-    if COMPLETING in os.environ and "COMP_LINE" in os.environ:
-        from hostler.cli.completion import complete
+    try:
+        raise_at_interrupt()
+        gc.set_threshold(*GARBAGE)
+        _prepare_streams()
+        if COMPLETING in os.environ and "COMP_LINE" in os.environ:
+            from hostler.cli.completion import complete
 
-        complete()
-    _leave(run(sys.argv[1:]))
+            complete()
+        status = run(sys.argv[1:])
+        leave_at_interrupt()
+    except KeyboardInterrupt:  # while an error was printed, or after a first interrupt
+        status = INTERRUPTED
+    _leave(status)
 
 
 def _prepare_streams() -> None:
@@ -67,10 +75,18 @@ def run(words: Sequence[str]) -> int:
         return status_of(error)
     except (Interrupted, KeyboardInterrupt):
         return INTERRUPTED
+    except ModuleNotFoundError as error:
+        from hostler.cli.extras import missing_package
+
+        message = missing_package(error)
+        if message is None:
+            raise
+        print_error(message)
+        return FAILED
     except BrokenPipeError:
         # The reader of our output has left; what is still buffered has no reader either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        return UNREAD
     except OSError as error:
         print_error(f"{error.filename or 'the output'} cannot be read or written: {error.strerror or error}")
         return FAILED

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from hostler.cli.common import Json, OwnStateDir, StateDir, client, user
+from hostler.cli.completing import complete_node
 from hostler.cli.declarations import Argument, Option
 from hostler.cli.errors import Interrupted
 from hostler.cli.pools import pool_lines, pool_remarks, pool_row
@@ -51,7 +52,7 @@ MEMORY_LIMITS = {
 }
 FRESH_S = 60.0
 """A reading that is not older is shown without its age."""
-NodeNames: TypeAlias = Annotated[list[str], Argument(metavar="NODE...", help="Names of nodes.")]
+NodeNames: TypeAlias = Annotated[list[str], Argument(metavar="NODE...", help="Names of nodes.", complete=complete_node)]
 Why: TypeAlias = Annotated[str | None, Option("--why", help="Why; it is shown wherever the node is.")]
 
 NODE_COLUMNS = (
@@ -84,7 +85,7 @@ def list_nodes(as_json: Json = False, state_dir: StateDir = None) -> None:
 
 
 def show(
-    name: Annotated[str, Argument(metavar="NODE", help="Name of a node.")],
+    name: Annotated[str, Argument(metavar="NODE", help="Name of a node.", complete=complete_node)],
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:

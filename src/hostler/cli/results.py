@@ -120,7 +120,7 @@ def _list_groups(asked: Client, as_json: bool) -> None:
 
 
 def _group_row(group: View, now: float) -> Sequence[object]:
-    counts = [group["jobs"][state] for state in ("done", "failed", "cancelled", "running", "pending")]
+    counts = [group["jobs"].get(state, 0) for state in ("done", "failed", "cancelled", "running", "pending")]
     return group["id"], group["size"], *counts, age(group["submitted_at"], now), group["name"]
 
 

@@ -102,7 +102,7 @@ def check(
     sweeps = sum(spec.payload.kind == "sweep" for spec in asked)
     counts = plural(len(asked) - sweeps, "job"), plural(sweeps, "sweep"), plural(len(configs), "training config")
     status = _proved(loaded, offline=offline, as_json=False)
-    print(f"{'contradicts itself' if failed else 'good' if not status else 'not proved'}: {', '.join(counts)}")
+    print(f"{'has faults' if failed else 'good' if not status else 'not proved'}: {', '.join(counts)}")
     return failed or status
 
 
@@ -158,8 +158,9 @@ def _proved(loaded: Loaded, *, offline: bool, as_json: bool) -> int:
 def _warn(fleet_file: Path | None) -> None:
     """Tell what `hostler check` would call wrong; none of it keeps a controller from starting."""
     from hostler.cli.findings import findings
-    from hostler.settings import load
+    from hostler.settings import load, specs
 
-    for each in findings(load(fleet_file, os.environ), time.time()):
+    loaded = load(fleet_file, os.environ)
+    for each in findings(loaded, time.time(), specs(loaded)):
         if each.wrong:
             print(f"hostler: warning: {clean(each.text)}", file=sys.stderr)

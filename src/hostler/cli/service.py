@@ -51,7 +51,7 @@ def down(
     if not now:
         jobs = asked.status()["jobs"]
         asked.drain()  # one that has nothing to do ends at once, and would answer nothing more
-        running = sum(jobs[state] for state in RUNNING)
+        running = sum(jobs.get(state, 0) for state in RUNNING)
         print(f"the controller starts nothing more, and ends once nothing runs ({plural(running, 'job')} under way)")
         return
     if not is_here(state_dir):
@@ -132,7 +132,10 @@ def _screen(lines: Sequence[str]) -> Sequence[str]:
 def _expect_none(state_dir: Path) -> None:
     """Raise `UsageError` where a controller runs there already."""
     if _is_held(state_dir):
-        raise UsageError(f"a controller runs for {state_dir} already; `hostler down` ends it")
+        raise UsageError(
+            f"a controller runs for {state_dir} already; `hostler down` lets it end once nothing runs, "
+            "`hostler down --now` at once"
+        )
 
 
 def _is_held(state_dir: Path) -> bool:

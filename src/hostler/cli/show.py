@@ -217,7 +217,7 @@ def say(lines: Iterable[str]) -> None:
 
 def say_json(value: Any) -> None:
     """Print one complete JSON document on one line; ASCII, so that it holds no control character."""
-    print(json.dumps(value, ensure_ascii=True))  # `json.dump` takes three times as long for many rows
+    print(json.dumps(value, ensure_ascii=True), flush=True)  # `json.dump` takes three times as long for many rows
 
 
 def compact(value: Any) -> str:

@@ -182,7 +182,7 @@ def _share_rows(tier: View) -> Iterator[Sequence[object]]:
         alone = len(tier["patterns"]) == 1 and pattern["pattern"] is None
         if not alone:
             yield _share_row(pattern["name"], pattern)
-        mine = [rows[name] for name in pattern["configs"]]
+        mine = [rows[name] for name in pattern["configs"] if name in rows]
         if [row["name"] for row in mine] == [pattern["name"]]:
             continue
         furthest = sorted(mine, key=lambda row: -abs((row["had"] or 0.0) - row["target"]))[:CONFIGS_SHOWN]

@@ -58,15 +58,16 @@ def submit_specs(
     yes: bool = False,
     strict: bool = False,
 ) -> Sequence[str]:
-    """Send the files of specs, submit them, all or none, and print their ids and the notes on them."""
+    """Send the files of specs, submit them, all or none, and print their ids, and then the notes on them."""
     ready = _ready(specs, state_dir, yes=yes, strict=strict)
     ids = ready.client.submit_jobs(ready.specs, strict=strict)
-    _print_about(ready, ids.gpu_by_default, ids.notes, ids.with_earlier_files)
+    # The ids first: they must not be lost with the connection that the rest asks over.
     if as_json:
         say_json({"ids": ids})
-        return ids
-    for each in ids:
-        print(each, flush=True)
+    else:
+        for each in ids:
+            print(each, flush=True)
+    _print_about(ready, ids.gpu_by_default, ids.notes, ids.with_earlier_files)
     return ids
 
 
@@ -130,7 +131,7 @@ def _print_about(
 def _groups_of(asked: Client, jobs: Sequence[str]) -> Sequence[str]:
     """The groups that jobs are in, the oldest first."""
     found = {str(job["group"]) for job in asked.named(jobs) if job["group"]} if jobs else set[str]()
-    return sorted(found, key=lambda name: int(name[1:]))
+    return sorted(found, key=lambda name: (len(name), name))
 
 
 def _group_words(sent: SentGroup, known_in: Sequence[str]) -> str:

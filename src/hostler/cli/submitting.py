@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hostler.cli.common import Json, StateDir, client
+from hostler.cli.completing import complete_job_or_group
 from hostler.cli.constraints import ExcludeGpuModel, ExcludeNode, GpuModel, Label, Node, Provider, constraints
 from hostler.cli.declarations import Argument, Option, Typed
 from hostler.cli.environment import variables
@@ -25,6 +26,7 @@ from hostler.client.grids import (
     line_axis,
     repeat_axis,
 )
+from hostler.client.refusals import in_callers_words
 from hostler.client.specs import JobOptions, script_spec
 from hostler.model.errors import UsageError
 
@@ -37,11 +39,18 @@ GROUP_OPTIONS = ("grid", "array", "each_line", "repeat")
 STDIN = "-"
 
 Key = Annotated[str | None, Option(help="Idempotency key: submitting it again is the same job.")]
+OPTIONS = {
+    "argv": "the command", "exclude_gpu_models": "--exclude-gpu-model", "exclude_nodes": "--exclude-node",
+    "files": "--file", "gpu_models": "--gpu-model", "labels": "--label", "nodes": "--node", "outputs": "--output",
+    "providers": "--provider", "tiers": "--tier",
+}  # fmt: skip
+"""The options of fields of a job whose names are not those of the fields."""
 After = Annotated[
     list[str] | None,
     Option(
         metavar="JOB",
         help="Job (id, key, unique name) or group that must be done first; repeat for several.",
+        complete=complete_job_or_group,
     ),
 ]
 Priority = Annotated[int, Option(help="Higher goes first.")]
@@ -85,7 +94,7 @@ Device = Annotated[
     Option(help="The kind of device it needs; by default a script waits for a GPU if the fleet has one."),
 ]
 VramGb = Annotated[float, Option(min=0, help="GPU memory it needs, in GB.")]
-MemoryGb = Annotated[float | None, Option(help="Most memory of its processes together, in GiB.")]
+MemoryGb = Annotated[float | None, Option(help="Most memory of its processes together, in GB of 2^30 bytes.")]
 MaxAttempts = Annotated[
     list[str] | None,
     Option(metavar="CLASS=N", help="Attempts that may end so (exit=3, timeout=2, ...); repeat for several."),
@@ -220,8 +229,10 @@ def submit(
     command, --env, --name and --output becomes the value; {{NAME}} becomes the text {NAME}. With --key, each job has
     this key and its values as its own: a larger grid under the same key adds only the new jobs.
 
-    A note is printed to standard error for jobs that no device can take as the fleet is now, and for a program or a
-    script that is missing here.
+    Standard output has the ids alone, and has them first: all else follows on standard error.
+
+    A note is printed for jobs that no device can take as the fleet is now, for a program or a script
+    that is missing here, and for a {NAME} that no option gives a value.
 
     Example:
       hostler submit -- python train.py --epochs 3
@@ -251,6 +262,8 @@ def submit(
             # All that its owner has put into the repository is sent, ignored or not.
             asked |= {"cwd": folder / cwd, "files": files or ("**",)}
         specs, group = _asked_for(command or [], asked)
+        if jobs_file is None:
+            stack.enter_context(in_callers_words(_option_of))
         if group is None:
             ids = submit_specs(specs, as_json, state_dir, yes=yes, strict=strict)
         else:
@@ -266,6 +279,11 @@ def submit(
 def attempts(words: Sequence[str] | None) -> dict[str, int]:
     """Budgets by failure class from `CLASS=N`."""
     return {name: whole("--max-attempts", count) for name, count in assignments("--max-attempts", words).items()}
+
+
+def _option_of(field: str) -> str:
+    """The option that sets a field of a job."""
+    return OPTIONS.get(field, "--" + field.replace("_", "-"))
 
 
 def _group_options(asked: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hostler.cli import sieving
-from hostler.cli.common import JobName, Json, StateDir, client
+from hostler.cli.common import Json, StateDir, client
+from hostler.cli.completing import complete_sweep
 from hostler.cli.constraints import ExcludeGpuModel, ExcludeNode, GpuModel, Label, Node, Provider, constraints
 from hostler.cli.declarations import Argument, Option
 from hostler.cli.fleet import SWEEP_COLUMNS, sweep_row
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from hostler.client import View
 
 
+SweepName = Annotated[str, Argument(metavar="ID", help="Id, key or unique name of a sweep.", complete=complete_sweep)]
 SweepDevice = Annotated[
     Literal["any", "cpu", "gpu"] | None, Option(help="The kind of device it needs; by default any.")
 ]
@@ -194,7 +196,7 @@ def list_sweeps(as_json: Json = False, state_dir: StateDir = None) -> None:
         say(table(SWEEP_COLUMNS, map(sweep_row, found)) if found else ["no sweeps"])
 
 
-def show(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
+def show(name: SweepName, as_json: Json = False, state_dir: StateDir = None) -> None:
     """Show one sweep in numbers. `hostler sweep ledger` has its intervals, `hostler job show` its events.
 
     Example:
@@ -207,7 +209,7 @@ def show(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> No
         say(table(SWEEP_COLUMNS, [sweep_row(found)]))
 
 
-def hits(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
+def hits(name: SweepName, as_json: Json = False, state_dir: StateDir = None) -> None:
     """List the accepted hits of a sweep, in order of acceptance.
 
     Example:
@@ -221,7 +223,7 @@ def hits(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> No
     say(table(HIT_COLUMNS, [(hit["at"], compact(hit["data"])) for hit in found]))
 
 
-def ledger(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
+def ledger(name: SweepName, as_json: Json = False, state_dir: StateDir = None) -> None:
     """Show which intervals of a sweep are done, leased and free.
 
     Example:
@@ -240,7 +242,7 @@ def ledger(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> 
         say(table(CHUNK_COLUMNS, [_chunk_row(chunk, now) for chunk in view["leased"]]))
 
 
-def verify(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> int:
+def verify(name: SweepName, as_json: Json = False, state_dir: StateDir = None) -> int:
     """Fold a sweep's ledger again from the journal alone.
 
     The exit status is 1 if it contradicts itself; a sweep that is not complete yet is none.

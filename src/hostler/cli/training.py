@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from hostler.cli.common import ConfigName, Json, StateDir, client, complete_config
+from hostler.cli.common import ConfigName, Json, StateDir, client
+from hostler.cli.completing import complete_config
 from hostler.cli.curve import Point, curve
 from hostler.cli.declarations import Argument, Option
 from hostler.cli.pages import report_extra, write_page

@@ -79,7 +79,9 @@ def usage(
 
 def _lines(per: Per, by: Sequence[str], told: Sequence[View]) -> Iterator[str]:
     columns = (Column(per.upper()), *((Column(each.upper(), yields=True)) for each in by), *NUMBERS)
-    return table(columns, [(_period(per, each), *map(_name, each["of"].values()), *_numbers(each)) for each in told])
+    return table(
+        columns, [(_period(per, each), *(_name(each["of"].get(name)) for name in by), *_numbers(each)) for each in told]
+    )
 
 
 def _period(per: Per, row: View) -> str:

@@ -15,7 +15,6 @@ from hostler.cli.groups import (
     JobsOrGroups,
     count,
     group_line,
-    is_group,
     is_group_done,
     is_group_over,
     named,
@@ -124,16 +123,16 @@ def _rest_s(ids: Iterable[str]) -> float:
 
 
 def _is_over(each: View) -> bool:
-    return is_group_over(each) if is_group(each["id"]) else is_over(each)
+    return is_group_over(each) if "size" in each else is_over(each)
 
 
 def _is_done(each: View) -> bool:
-    return is_group_done(each) if is_group(each["id"]) else bool(each["state"] == "done")
+    return is_group_done(each) if "size" in each else bool(each["state"] == "done")
 
 
 def _lines(asked: Client, ended: View, patience: _Patience) -> Iterator[str]:
     """A job or a job group that has ended; of a group, some failed jobs, too."""
-    if not is_group(ended["id"]):
+    if "size" not in ended:
         yield outcome_line(ended)
         return
     yield group_line(ended)
@@ -177,7 +176,7 @@ class _Patience:
 
 
 def _status(asked: Client, ended: Sequence[View], patience: _Patience) -> int:
-    if len(ended) != 1 or is_group(ended[0]["id"]):
+    if len(ended) != 1 or "size" in ended[0]:
         return 0 if all(map(_is_done, ended)) else FAILED
     return patience.insist(lambda: exit_status(asked, ended[0]))
 
@@ -194,6 +193,6 @@ def _give_up(left: Sequence[View], timeout_s: float | None) -> int:
 
 
 def _standing(each: View) -> str:
-    if not is_group(each["id"]):
+    if "size" not in each:
         return standing(each)
     return f"{count(each, ENDED)} of {plural(each['size'], 'job')} ended"

@@ -29,6 +29,8 @@ class Address(NamedTuple):
     """File with its very certificate, whatever name that is for."""
     authority: Path | None = None
     """File with what vouches for its certificate (PEM); `None`: what this machine trusts."""
+    token_from: str = "$HOSTLER_TOKEN"  # noqa: S105 - the name of a variable
+    """Where the token was found, for messages."""
 
 
 def address_in(state_dir: Path) -> Address:
@@ -39,17 +41,21 @@ def address_in(state_dir: Path) -> Address:
     try:
         left = json.loads((state_dir / "controller.json").read_bytes())
         token = (state_dir / "token").read_text().strip()
-        url, pid, certificate = str(left["url"]), int(left["pid"]), left.get("certificate")
+        url, pid, certificate = left["url"], int(left["pid"]), left.get("certificate")
+        if not (isinstance(url, str) and _is_address(url) and isinstance(certificate, str | None)):
+            raise ValueError(f"its address is {url!r:.80}, its certificate {certificate!r:.80}")
     except FileNotFoundError as error:
         # Without this cause, which says less: it is the first error that newcomers meet.
         raise _absent(state_dir, f"there is no {Path(error.filename).name} in it") from None
     except OSError as error:
         raise _absent(state_dir, f"{error.filename} cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _absent(state_dir, f"its controller.json cannot be understood ({error!r})") from error
     if not _is_alive(pid):
         raise _absent(state_dir, f"process {pid}, which had it, has ended")
-    return Address(url, token, None if certificate is None else Path(certificate))
+    return Address(
+        url, token, None if certificate is None else Path(certificate), token_from=f"the file {state_dir / 'token'}"
+    )
 
 
 def address_from(environ: Mapping[str, str]) -> Address:
@@ -72,10 +78,13 @@ def address_from(environ: Mapping[str, str]) -> Address:
 
 
 def _is_address(url: str) -> bool:
-    """Whether a text is the address of a controller: without a path and without a user."""
+    """Whether a text is the address of a controller: without a path, a query and a user."""
+    if not url.isprintable() or any(each in url for each in " ?#"):
+        return False
     try:
         parts = urlsplit(url)
-        _ = parts.port
+        if parts.port == 0:
+            return False
         (parts.hostname or "").encode("idna")
     except ValueError:
         return False

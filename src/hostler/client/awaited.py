@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -15,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 import httpx2
 
-from hostler.client import wire
+from hostler.client import trust, wire
 from hostler.client.address import Address, address_from, address_in, rests
-from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, part
+from hostler.client.bounds import BODY_BYTES_MAX, Bounds, Lines
+from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, entry_of, part
 from hostler.client.operations import Operations
 from hostler.client.plain import TIMEOUT_S
 from hostler.model.errors import ControllerAbsent, ControllerStarting, HostlerError, LinkLost
@@ -51,6 +51,7 @@ class AsyncClient(Operations):
         self._locate = locate
         self._home = home
         self._timeout_s = timeout_s
+        self._has_answered = False
         self._kept: dict[Address, httpx2.AsyncClient] = {}
 
     @classmethod
@@ -139,14 +140,18 @@ class AsyncClient(Operations):
         while True:
             try:
                 async with aclosing(self._stream(known)) as stream:
+                    is_first = True
                     async for number, entry in stream:
-                        known, failures = number, 0
+                        # The first frame comes from a controller that is about to end, too.
+                        known, failures, is_first = number, failures if is_first else 0, False
                         if entry is not None:
                             yield entry
+                if failures == len(RECONNECT_S):
+                    raise LinkLost("the event stream ends again and again; look at the log of the controller")
             except (LinkLost, ControllerAbsent):
                 if failures == len(RECONNECT_S):
                     raise
-            await sleep(RECONNECT_S[min(failures, len(RECONNECT_S) - 1)])
+            await sleep(RECONNECT_S[failures])
             failures += 1
 
     async def content(self, name: str) -> AsyncGenerator[bytes, None]:
@@ -155,7 +160,7 @@ class AsyncClient(Operations):
         Raises `FilesError` where they have another hash, `LinkLost` where some of them did not come.
         """
         async with self._ask(Ask("GET", f"{API}/artifacts/{part(name)}/content")) as response:
-            checked = wire.Checked({name.lower(): value for name, value in response.headers.items()})
+            checked = wire.Checked({name.lower(): value for name, value in response.headers.items()}, _origin(response))
             async for piece in response.aiter_raw(PIECE):
                 yield checked.feed(piece)
             checked.end()
@@ -173,6 +178,10 @@ class AsyncClient(Operations):
         except StopIteration as end:
             made: T = end.value
             return made
+        except LinkLost as error:
+            if self._has_answered:
+                raise
+            raise await asyncio.to_thread(trust.explained, self._locate(), error) from error.__cause__
 
     async def _walk(self, pages: Pages[T]) -> AsyncIterator[T]:
         here: Pages[T] | None = pages
@@ -190,17 +199,24 @@ class AsyncClient(Operations):
             await asyncio.sleep(wanted)
             return DONE
         async with self._ask(wanted) as response:
-            return Told(await response.aread(), {name.lower(): value for name, value in response.headers.items()})
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return Told(await self._read(response), headers, _origin(response))
 
     async def _stream(self, after: int | None) -> AsyncGenerator[tuple[int, Any], None]:
-        """Numbers and entries; the first number comes without an entry, it tells where the stream begins."""
+        """Numbers and entries; the first number comes without an entry, as it is where the stream begins. A frame that
+        brings nothing, such as a heartbeat, has the number before it."""
         headers = {} if after is None else {"Last-Event-ID": str(after)}
-        frames = wire.Frames()
         async with self._ask(Ask("GET", f"{API}/events", None, headers)) as response:
-            async for line in response.aiter_lines():
-                frame = frames.feed(line) or {}
-                if "id" in frame:
-                    yield int(frame["id"]), json.loads(frame["data"]) if "data" in frame else None
+            url = _origin(response)
+            frames, lines = wire.Frames(url), Lines(url, self._timeout_s)
+            wire.expect_stream({name.lower(): value for name, value in response.headers.items()}, url)
+            number = 0
+            async for piece in response.aiter_raw():
+                for line in lines.feed(piece):
+                    frame = frames.feed(line)
+                    if frame:
+                        number, entry = entry_of(frame, url) if "id" in frame else (number, None)
+                        yield number, entry
 
     async def _located(self) -> Address:
         """Where the controller answers. One that is starting is waited for."""
@@ -215,34 +231,50 @@ class AsyncClient(Operations):
     async def _ask(self, ask: Ask) -> AsyncIterator[httpx2.Response]:
         """An answer that is a success, its body yet to be read."""
         address = await self._located()
-        known = {**ask.headers, "Authorization": f"Bearer {address.token}"}
+        known = {"Accept-Encoding": "identity", **ask.headers, "Authorization": f"Bearer {address.token}"}
         kept = await self._connections(address)
         try:
             async with kept.stream(ask.method, address.url + ask.target, content=ask.body, headers=known) as response:
+                self._has_answered = True
                 if response.status_code >= 300:
-                    raise wire.told(address.url, response.status_code, await response.aread())
+                    raise wire.told(address, response.status_code, await self._read(response))
                 yield response
         except httpx2.TransportError as error:
-            raise _broken(address.url, error) from error
+            raise _broken(address, error) from error
+
+    async def _read(self, response: httpx2.Response) -> bytes:
+        """The whole body. Raises `AnswerError` beyond its bounds."""
+        bounds, body = Bounds(_origin(response), self._timeout_s, BODY_BYTES_MAX), bytearray()
+        async for piece in response.aiter_raw():
+            bounds.count(len(piece))
+            body += piece
+        return bytes(body)
 
     async def _connections(self, address: Address) -> httpx2.AsyncClient:
         """Those to where the controller is now; those to where it was are hung up."""
         if address not in self._kept:
             await self.aclose()
-            verify = wire.tls(address) if address.url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            verify = trust.tls(address) if address.url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             self._kept[address] = httpx2.AsyncClient(
                 verify=verify, timeout=self._timeout_s, limits=KEPT, trust_env=False
             )
         return self._kept[address]
 
 
-def _broken(url: str, error: httpx2.TransportError) -> HostlerError:
+def _origin(response: httpx2.Response) -> str:
+    """The address of the controller that answered."""
+    return str(response.url.join("/")).rstrip("/")
+
+
+def _broken(address: Address, error: httpx2.TransportError) -> HostlerError:
     """What a broken connection means; the library tells the cause only along with its own errors."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return wire.stranger(url, cause)
+        if isinstance(cause, ssl.SSLError):
+            return trust.fault(address, cause)
         if isinstance(cause, ConnectionRefusedError):
-            return wire.absent(url)
+            return wire.absent(address.url)
         cause = cause.__cause__ or cause.__context__
-    return wire.absent(url) if isinstance(error, httpx2.ConnectError) else wire.lost(url, error)
+    if isinstance(error, httpx2.ReadTimeout | httpx2.WriteTimeout):
+        return wire.lost(address.url, TimeoutError())
+    return wire.absent(address.url) if isinstance(error, httpx2.ConnectError) else wire.lost(address.url, error)

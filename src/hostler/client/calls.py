@@ -12,9 +12,10 @@ import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
-from hostler.model.errors import ControllerAbsent, LinkLost, LinkRefused, UsageError
+from hostler.client.forms import REMEDY, Lacking, checked, form_of
+from hostler.model.errors import AnswerError, ControllerAbsent, LinkLost, UsageError
 
 T = TypeVar("T")
 S = TypeVar("S", covariant=True)
@@ -25,6 +26,8 @@ View: TypeAlias = Mapping[str, Any]
 
 API = "/api/v1"
 PAGE = 1000
+PAGES_MAX = 100_000
+"""Of one list."""
 PIECE = 1 << 20
 """Bytes of an artifact that are read at once."""
 RECONNECT_S = (0.1, 0.2, 0.5, 1.0, 2.0, 2.0, 5.0, 5.0, 10.0)
@@ -50,10 +53,11 @@ class Ask(NamedTuple):
 
 
 class Told(NamedTuple):
-    """An answer that is a success; the names of its headers are in lower case."""
+    """An answer that is a success; the names of its headers are in lower case. `url` is that of the controller."""
 
     body: bytes
     headers: Mapping[str, str]
+    url: str = "the controller"
 
 
 class Work(Generic[T]):
@@ -156,13 +160,21 @@ class Pages(NamedTuple, Generic[T]):
 
     path: str
     query: Query
+    number: int = 1
 
     def fetch(self) -> Answer[Page]:
-        """The page that this leads to."""
+        """The page that this leads to. Raises `AnswerError` for one that leads to itself, or on without an end."""
         told = yield Ask("GET", _target(self.path, self.query))
-        found = re.search(NEXT, told.headers.get("link", ""))
-        more = None if found is None else parse_qsl(urlsplit(found[1]).query, keep_blank_values=True)
-        return Page(_decoded(told), None if more is None else Pages(self.path, more))
+        value = decoded(told, "GET", self.path)
+        link = re.search(NEXT, told.headers.get("link", ""))
+        if link is None:
+            return Page(value, None)
+        more = parse_qsl(link[1].partition("#")[0].partition("?")[2], keep_blank_values=True)
+        if not value or more == list(self.query) or self.number == PAGES_MAX:
+            raise AnswerError(
+                f"the list {self.path} of {told.url} has no end: its page {self.number} leads on. {REMEDY}"
+            )
+        return Page(value, Pages(self.path, more, self.number + 1))
 
 
 class Driver(Protocol):
@@ -225,7 +237,7 @@ def walk(build: Callable[Concatenate[Any, P], Pages[T]]) -> Walk[P, T]:
 def get(path: str, **query: Any) -> Answer[Any]:
     """One value."""
     told = yield Ask("GET", _target(path, _pairs(query)))
-    return Shown(_decoded(told))
+    return _shown(decoded(told, "GET", path))
 
 
 def pages(path: str, **query: Any) -> Pages[Any]:
@@ -245,7 +257,9 @@ def rows(path: str, limit: int | None = None, **query: Any) -> Answer[Rows[Any]]
 def whole(path: str, field: str) -> Answer[Any]:
     """A value of which one field is a list, with that from all its pages."""
     parts = yield from _all_of(pages(path))
-    return Shown({**parts[-1], field: [row for part in parts for row in part[field]]})
+    made = _shown(parts[-1])
+    made[field] = [row for part in parts for row in part[field]]
+    return made
 
 
 def write(method: str, path: str, value: Any = None, key: str | None = None, **query: Any) -> Answer[Any]:
@@ -260,21 +274,24 @@ def write(method: str, path: str, value: Any = None, key: str | None = None, **q
             told = yield ask
         except ControllerAbsent:
             raise lost from None
-    said = _decoded(told)
-    return Rows(said) if isinstance(said, list) else Shown(said)
+    said = decoded(told, method, path)
+    return Rows(said) if isinstance(said, list) else _shown(said)
 
 
 def log_piece(path: str, **query: Any) -> Answer[LogPiece]:
     """Bytes, and where they stand."""
     told = yield Ask("GET", _target(path, _pairs(query)))
-    begin, size = int(told.headers["hostler-log-offset"]), int(told.headers["hostler-log-size"])
-    return LogPiece(begin, told.body, size, told.headers["hostler-log-ended"] == "true")
+    try:
+        begin, size = int(told.headers["hostler-log-offset"]), int(told.headers["hostler-log-size"])
+        return LogPiece(begin, told.body, size, told.headers["hostler-log-ended"] == "true")
+    except (KeyError, ValueError) as error:
+        raise AnswerError(f"the answer of {told.url} to GET {path} lacks the place of its bytes. {REMEDY}") from error
 
 
 def text(path: str) -> Answer[str]:
     """What is no JSON."""
     told = yield Ask("GET", path)
-    return told.body.decode()
+    return told.body.decode(errors="replace")
 
 
 def binary(path: str) -> Answer[bytes]:
@@ -286,7 +303,7 @@ def binary(path: str) -> Answer[bytes]:
 def listed(path: str) -> Answer[Rows[Any]]:
     """A list that has no pages."""
     told = yield Ask("GET", _target(path, []))
-    return Rows(_decoded(told))
+    return Rows(decoded(told, "GET", path))
 
 
 def by_name(path: str, names: Sequence[str]) -> Answer[Rows[Any]]:
@@ -294,8 +311,37 @@ def by_name(path: str, names: Sequence[str]) -> Answer[Rows[Any]]:
     found: Rows[Any] = Rows()
     for some in _in_targets(names):
         told = yield Ask("GET", _target(path, _pairs({"name": some})))
-        found += _decoded(told)
+        found += decoded(told, "GET", path)
     return found
+
+
+def decoded(told: Told, method: str, path: str) -> Any:
+    """The document of an answer, in the form of the interface. Raises `AnswerError` for another, as a login page."""
+    try:
+        value = json.loads(told.body, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        begin = told.body[:80]
+        raise AnswerError(
+            f"the answer {begin!r} of {told.url} to {method} {path} is not JSON; the address is not that of a Hostler "
+            "controller"
+        ) from error
+    return checked(value, form_of(method, path), f"the answer of {told.url} to {method} {path}")
+
+
+def expect_ids(ids: Sequence[str], specs: Sequence[object]) -> None:
+    """Raise `AnswerError` unless there is an id for each spec that was submitted."""
+    if len(ids) != len(specs):
+        raise AnswerError(f"{len(specs)} jobs were submitted, and the answer has {len(ids)} ids. {REMEDY}")
+
+
+def entry_of(frame: Mapping[str, str], url: str) -> tuple[int, Any]:
+    """The number and the entry of a frame of the event stream; the first one has a number alone."""
+    try:
+        number = int(frame["id"])
+        entry = json.loads(frame["data"], parse_constant=_refuse) if "data" in frame else None
+    except (ValueError, RecursionError) as error:
+        raise AnswerError(f"the event stream of {url} has a frame that is none: {error}. {REMEDY}") from error
+    return number, None if entry is None else checked(entry, "Entry", f"an event of {url}")
 
 
 def part(name: str) -> str:
@@ -310,15 +356,12 @@ def given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _decoded(told: Told) -> Any:
-    """The JSON of an answer. Raises `LinkRefused` for anything else: a login page, for example."""
-    try:
-        return json.loads(told.body)
-    except (ValueError, RecursionError) as error:
-        begin = told.body[:80]
-        raise LinkRefused(
-            f"the answer {begin!r} is not JSON; the address is not that of a Hostler controller"
-        ) from error
+def _shown(value: Any) -> Any:
+    return value if isinstance(value, Lacking) else Shown(value)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _all_of(begin: Pages[Any], limit: int | None = None) -> Answer[list[Any]]:

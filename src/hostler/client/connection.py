@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 from httptools import HttpParserError, HttpResponseParser
 
-from hostler.client import wire
+from hostler.client import trust, wire
+from hostler.client.bounds import BODY_BYTES_MAX, LINE_BYTES_MAX, Bounds
 from hostler.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,8 +36,10 @@ class Incomplete(OSError):
 class Response:
     """A response whose status and headers are here, and whose body comes as it is read."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, url: str = "the controller") -> None:
         """Read the status and the headers. Raises `OSError` and `HttpParserError`."""
+        self.url = url
+        """Of the controller, for messages."""
         self.status = 0
         self.headers: dict[str, str] = {}
         """By their names in lower case."""
@@ -57,21 +60,27 @@ class Response:
     def read(self, most: int | None = None) -> bytes:
         """The whole rest of the body, or at most so many bytes of it; none where it has ended.
 
-        Raises `Incomplete` where the whole rest is asked for and does not come.
+        Raises `Incomplete` where the whole rest is asked for and does not come, and `AnswerError` beyond its bounds.
         """
+        bounds = Bounds(self.url, self._connection.gettimeout(), BODY_BYTES_MAX if most is None else math.inf)
+        bounds.count(len(self._body))
         while not self._is_over and (most is None or len(self._body) < most):
-            self._receive()
+            bounds.count(self._receive())
         if most is None:
             self._expect_complete()
         return self._taken(len(self._body) if most is None else min(most, len(self._body)))
 
     def readline(self) -> bytes:
-        """The next line of the body with its end. Raises `Incomplete` where the body has ended."""
+        """The next line of the body with its end. Raises `Incomplete` where the body has ended, and `AnswerError`."""
         searched = 0
+        bounds: Bounds | None = None
         while (end := self._body.find(b"\n", searched)) < 0:
             if self._is_over:
                 raise Incomplete("the connection ended within a line")
-            searched = len(self._body)
+            came, searched = len(self._body) - searched, len(self._body)
+            if searched:  # a line may be long in coming; once it comes, it has an end
+                bounds = bounds or Bounds(self.url, self._connection.gettimeout(), LINE_BYTES_MAX)
+                bounds.count(came)
             self._receive()
         return self._taken(end + 1)
 
@@ -136,22 +145,25 @@ def connected(address: Address, timeout_s: float) -> socket.socket:
     if not has_tls:
         return made
     try:
-        return wire.secured(made, host, address)
+        return trust.secured(made, host, address)
     except BaseException:
         made.close()
         raise
 
 
-def exchange(connection: socket.socket, url: str, ask: Ask) -> Response:
-    """Send a request; returns its response. Raises `LinkLost`, and `UsageError` for a header that cannot be sent."""
-    request = _request(urlsplit(url).netloc, ask)
+def exchange(connection: socket.socket, address: Address, ask: Ask) -> Response:
+    """Send a request; returns its response.
+
+    Raises `LinkLost`, and `UsageError` for a header that cannot be sent.
+    """
+    request = _request(urlsplit(address.url).netloc, ask)
     try:
         # A body that is too large is not read to its end; why, stands in the response.
         with suppress(BrokenPipeError, ConnectionResetError):
             connection.sendall(request)
-        return Response(connection)
+        return Response(connection, address.url)
     except (OSError, HttpParserError) as error:
-        raise wire.lost(url, error) from error
+        raise wire.lost(address.url, error) from error
 
 
 def _request(host: str, ask: Ask) -> bytes:

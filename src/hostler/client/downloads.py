@@ -48,6 +48,12 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
+class FetchedRows(Rows[Any]):
+    """Rows of files that are here, and why others of the job are not, if some are not."""
+
+    unfetched: str | None = None
+
+
 class Left(NamedTuple):
     """A file that a job left, as the server tells of it."""
 
@@ -62,7 +68,7 @@ def fetch(
     *,
     force: bool = False,
     told: Callable[[Mapping[str, Any]], None] | None = None,
-) -> Answer[Rows[Any]]:
+) -> Answer[FetchedRows]:
     """Copy the files that a job left; a row for each: `path`, `file` (here), `size`, `sha256`, `copied`.
 
     `told` is called with each row as soon as its file is there. Nothing is copied if a file is there with other
@@ -75,7 +81,8 @@ def fetch(
         raise nothing_left(detail)
     folder = Path(_id(detail) if directory is None else directory)
     same = _same(folder, files, force=force)
-    rows: Rows[Any] = Rows()
+    rows = FetchedRows()
+    rows.unfetched = detail.get("unfetched")
     for file in files:
         target = folder / file.path
         if file not in same:

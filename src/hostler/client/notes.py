@@ -16,12 +16,16 @@ SHOWN = 100
 COMMANDS = {"script": "argv", "sweep": "worker"}
 """The field of a payload that holds its command, by kind."""
 INTERPRETER = r"(?:python[\d.]*|pypy[\d.]*|bash|sh|dash|zsh|node|perl|Rscript|julia|ruby)"
+PLACEHOLDER = r"(?<![{$])\{([A-Za-z_]\w*)\}(?!\})"
+PLAIN_WORD = r"[^\s'\"`();]*"
+"""A word that is no program text: braces in one that is, as in an f-string of Python, are its own."""
 SUFFIXES = (".py", ".sh", ".bash", ".js", ".mjs", ".pl", ".R", ".r", ".jl", ".rb")
 """How the names of scripts end: the same as in `agent.procs`, which looks on the node."""
 
 
 def file_notes(specs: Sequence[Mapping[str, Any]], *, strict: bool, here: bool) -> list[str]:
-    """A note for each program or script that is missing here; with `strict` raises `UsageError` for the first.
+    """A note for each program or script that is missing here, and for placeholders of single jobs; with `strict` raises
+    `UsageError` for the first.
 
     `here`: the controller, and so a node perhaps, is on this machine.
     """
@@ -29,7 +33,7 @@ def file_notes(specs: Sequence[Mapping[str, Any]], *, strict: bool, here: bool) 
     # The first two words of a command are looked at; the jobs of a group have mostly the same.
     looked_at = dict.fromkeys((tuple(each[COMMANDS[each["kind"]]][:2]), each.get("cwd")) for each in payloads)
     whys = (_missing(argv, cwd, here=here) for argv, cwd in looked_at)
-    found = list(dict.fromkeys(why for why in whys if why is not None))
+    found = list(dict.fromkeys(why for why in (*whys, *map(_unfilled, specs)) if why is not None))
     if strict and found:
         raise UsageError(f"{found[0]}. Nothing was submitted, as notes are refused (strict)")
     return found[:NOTES_MOST]
@@ -65,6 +69,22 @@ def _faults(argv: Sequence[str], folder: Path | None, *, here: bool) -> Iterator
     is_script = re.fullmatch(INTERPRETER, program.rpartition("/")[2]) and len(argv) > 1 and argv[1].endswith(SUFFIXES)
     if is_script and not argv[1].startswith("-") and not os.path.isabs(argv[1]):
         yield from _fault_in(folder, argv[1], "file")
+
+
+def _unfilled(spec: Mapping[str, Any]) -> str | None:
+    """That a job which is of no group has placeholders, which stay as they are."""
+    payload = spec["payload"]
+    if payload["kind"] != "script" or spec.get("parameters"):
+        return None
+    argv = [word for word in payload["argv"] if word != "{python}"]
+    words = [*argv, *payload.get("env", {}).values(), *payload.get("outputs", ()), spec.get("name") or ""]
+    plain = (word for word in words if isinstance(word, str) and re.fullmatch(PLAIN_WORD, word))
+    names = dict.fromkeys(name for word in plain for name in re.findall(PLACEHOLDER, word))
+    if not names:
+        return None
+    which = ", ".join(f"{{{name[:SHOWN]}}}" for name in list(names)[:NOTES_MOST])
+    them, are = ("it a value", "is sent as it is") if len(names) == 1 else ("them values", "are sent as they are")
+    return f"{which} {are}: this is a single job. A grid would give {them} (--grid {next(iter(names))[:SHOWN]}=1,2)"
 
 
 def _is_in_path(program: str) -> bool:

@@ -19,6 +19,7 @@ from hostler.client.calls import (
     View,
     binary,
     by_name,
+    expect_ids,
     get,
     given,
     listed,
@@ -122,6 +123,7 @@ class Operations:
         """
         body = {"group": dict(group), "jobs": list(specs)}
         told = yield from write("POST", "/groups", body, key, strict="true" if strict else None)
+        expect_ids(told["ids"], specs)
         return SubmittedGroup(
             told["group"],
             tuple(told["ids"]),
@@ -169,6 +171,7 @@ class Operations:
         `notes` of the answer has the jobs that no device can take as the fleet is now; `strict` refuses them.
         """
         told = yield from write("POST", "/jobs", list(specs), key, strict="true" if strict else None)
+        expect_ids(told["ids"], specs)
         return Submitted(
             told["ids"], told.get("notes", ()), told.get("gpu_by_default", 0), told.get("with_earlier_files", ())
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from httptools import HttpParserError
 
-from hostler.client import wire
+from hostler.client import trust, wire
 from hostler.client.address import Address, address_from, address_in, rests
-from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, part
+from hostler.client.calls import API, DONE, PIECE, RECONNECT_S, Answer, Ask, Pages, Told, Work, entry_of, part
 from hostler.client.connection import Incomplete, Response, connected, exchange
 from hostler.client.operations import Operations
 from hostler.model.errors import ControllerAbsent, ControllerStarting, HostlerError, LinkLost
@@ -48,6 +47,7 @@ class Client(Operations):
         self._locate = locate
         self._home = home
         self._timeout_s = timeout_s
+        self._has_answered = False
 
     @classmethod
     def from_state_dir(cls, path: Path, *, timeout_s: float = TIMEOUT_S) -> Client:
@@ -120,14 +120,18 @@ class Client(Operations):
         known, failures = after, 0
         while True:
             try:
+                is_first = True
                 for number, entry in self._stream(known):
-                    known, failures = number, 0
+                    # The first frame comes from a controller that is about to end, too.
+                    known, failures, is_first = number, failures if is_first else 0, False
                     if entry is not None:
                         yield entry
+                if failures == len(RECONNECT_S):
+                    raise LinkLost("the event stream ends again and again; look at the log of the controller")
             except (LinkLost, ControllerAbsent):
                 if failures == len(RECONNECT_S):
                     raise
-            sleep(RECONNECT_S[min(failures, len(RECONNECT_S) - 1)])
+            sleep(RECONNECT_S[failures])
             failures += 1
 
     def content(self, name: str) -> Iterator[bytes]:
@@ -136,7 +140,7 @@ class Client(Operations):
         Raises `FilesError` where they have another hash, `LinkLost` where some of them did not come.
         """
         with self._ask(Ask("GET", f"{API}/artifacts/{part(name)}/content")) as response:
-            checked = wire.Checked(response.headers)
+            checked = wire.Checked(response.headers, response.url)
             while piece := _read(response, PIECE):
                 yield checked.feed(piece)
             checked.end()
@@ -154,6 +158,10 @@ class Client(Operations):
         except StopIteration as end:
             made: T = end.value
             return made
+        except LinkLost as error:
+            if self._has_answered:
+                raise
+            raise trust.explained(self._locate(), error) from error.__cause__
 
     def _walk(self, pages: Pages[T]) -> Iterator[T]:
         here: Pages[T] | None = pages
@@ -170,15 +178,18 @@ class Client(Operations):
             time.sleep(wanted)
             return DONE
         with self._ask(wanted) as response:
-            return Told(_read(response), response.headers)
+            return Told(_read(response), response.headers, response.url)
 
     def _stream(self, after: int | None) -> Iterator[tuple[int, Any]]:
-        """Numbers and entries; the first number comes without an entry, it tells where the stream begins."""
+        """Numbers and entries; the first number comes without an entry, as it is where the stream begins. A frame that
+        brings nothing, such as a heartbeat, has the number before it."""
         headers = {} if after is None else {"Last-Event-ID": str(after)}
         with self._ask(Ask("GET", f"{API}/events", None, headers)) as response:
+            wire.expect_stream(response.headers, response.url)
+            number = 0
             while frame := _frame(response):
-                if "id" in frame:
-                    yield int(frame["id"]), json.loads(frame["data"]) if "data" in frame else None
+                number, entry = entry_of(frame, response.url) if "id" in frame else (number, None)
+                yield number, entry
 
     def _located(self) -> Address:
         """Where the controller answers. One that is starting is waited for."""
@@ -195,9 +206,10 @@ class Client(Operations):
         address = self._located()
         with closing(connected(address, self._timeout_s)) as connection:
             known = Ask(*ask[:3], {**ask.headers, "Authorization": f"Bearer {address.token}"})
-            response = exchange(connection, address.url, known)
+            response = exchange(connection, address, known)
+            self._has_answered = True
             if response.status >= 300:
-                raise wire.told(address.url, response.status, _read(response))
+                raise wire.told(address, response.status, _read(response))
             yield response
 
 
@@ -205,18 +217,18 @@ def _read(response: Response, most: int | None = None) -> bytes:
     try:
         return response.read(most)
     except (OSError, HttpParserError) as error:
-        raise wire.lost("the controller", error) from error
+        raise wire.lost(response.url, error) from error
 
 
 def _frame(response: Response) -> dict[str, str]:
     """The fields of one server-sent event; the end of the stream has none."""
-    frames = wire.Frames()
+    frames = wire.Frames(response.url)
     try:
         while True:
-            made = frames.feed(response.readline().rstrip(b"\n").decode())
+            made = frames.feed(response.readline().rstrip(b"\n").decode(errors="replace"))
             if made is not None:
                 return made
     except Incomplete:
         return {}
     except (OSError, HttpParserError) as error:
-        raise wire.lost("the controller", error) from error
+        raise wire.lost(response.url, error) from error

@@ -1805,6 +1805,7 @@ class Status(TypedDict):
     foreign_use: dict[str, ForeignUseView]
     alerts: int
     leader: str | None
+    draining: list[str] | None
 
 
 class StockRow(TypedDict):
@@ -2010,6 +2011,7 @@ class TokenView(TypedDict):
     scope: Scope
     created_at: float
     expires_at: float | None
+    left_s: float | None
     expired: bool
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from hostler.client.calls import API, RECONNECT_S, Answer, Ask, Work, get, rows
-from hostler.model.errors import Conflict, ControllerAbsent, FilesChanged, FilesError, LinkLost, UsageError
+from hostler.client.calls import API, RECONNECT_S, Answer, Ask, Work, decoded, get, rows
+from hostler.client.forms import REMEDY
+from hostler.model.errors import AnswerError, Conflict, ControllerAbsent, FilesChanged, FilesError, LinkLost, UsageError
 from hostler.model.units import file_size
 
 if TYPE_CHECKING:
@@ -103,13 +103,19 @@ def send_snapshot(snapshot: FolderSnapshot, sent: Callable[[int], None] | None) 
     Raises `LinkLost` or `ControllerAbsent` when `RECONNECT_S` is used up without progress, `FilesChanged` where a file
     is not what it was, and what the controller refuses.
     """
-    failures = 0
+    failures, before = 0, None
+    known = {file.sha256: file.size for file in snapshot.manifest.files}
     while True:
         try:
             told = yield Ask("POST", PATH, snapshot.data, AS_BYTES)
-            missing: dict[str, int] = json.loads(told.body)["missing"]
+            missing: dict[str, int] = decoded(told, "POST", "/snapshots")["missing"]
             if not missing:
                 return snapshot.digest
+            if missing == before or any(not 0 <= at <= known.get(name, -1) for name, at in missing.items()):
+                raise AnswerError(
+                    f"{told.url} lacks contents that the folder does not have, or that were sent to it. {REMEDY}"
+                )
+            before = missing
             from hostler.snapshots.upload import bodies
 
             for body in bodies(snapshot.sources(missing)):
@@ -124,6 +130,7 @@ def send_snapshot(snapshot: FolderSnapshot, sent: Callable[[int], None] | None) 
             # A conflict: another client sends the same content, and this one's piece does not follow what is there.
             if failures == len(RECONNECT_S):
                 raise error from None
+            before = None
             yield RECONNECT_S[failures]
             failures += 1
 

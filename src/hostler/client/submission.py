@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from hostler.client.calls import Answer, View, by_name, write
+from hostler.client.calls import Answer, View, by_name, expect_ids, write
 from hostler.client.grids import (
     NAME_MAX,
     GroupJob,
@@ -20,6 +20,7 @@ from hostler.client.grids import (
 )
 from hostler.client.jobs import _Handle
 from hostler.client.notes import file_notes, note_texts
+from hostler.client.refusals import in_callers_words
 from hostler.client.shells import of_this_program, with_shells
 from hostler.client.snapshots import expect_small, send_folders
 from hostler.client.specs import JobOptions, expect_options, expect_types, script_spec
@@ -80,11 +81,13 @@ def submit(argv: Sequence[object], given: Mapping[str, Any], home: Path | None) 
         specs, _ = with_shells(specs, of_this_program(os.environ))
     sent = yield from send_folders(specs, home, _Folders(allow_large=bool(given.get("allow_large", False))))
     query = "true" if strict else None
+    path, body = ("/jobs", sent.specs) if group is None else ("/groups", {"group": group, "jobs": sent.specs})
+    with in_callers_words():
+        told = yield from write("POST", path, body, strict=query)
+    expect_ids(told["ids"], sent.specs)
     if group is None:
-        told = yield from write("POST", "/jobs", sent.specs, strict=query)
         (view,) = yield from by_name("/jobs", told["ids"])
     else:
-        told = yield from write("POST", "/groups", {"group": group, "jobs": sent.specs}, strict=query)
         view = told["group"]
         if view is None:
             raise UsageError(

@@ -1,37 +1,46 @@
-"""What both clients know of the wire: how errors come back, how a certificate is known, what an event stream says."""
+"""What both clients know of the wire: how errors come back, and what an event stream says."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from hostler.client.address import Address
+from hostler.client.forms import REMEDY
 from hostler.model import errors
-from hostler.model.errors import ControllerAbsent, FilesError, HostlerError, LinkLost, LinkRefused, UsageError
+from hostler.model.errors import (
+    AnswerError,
+    ControllerAbsent,
+    FilesError,
+    HostlerError,
+    LinkLost,
+    LinkRefused,
+    UsageError,
+)
 
-if TYPE_CHECKING:
-    import socket
-    import ssl
-
-END = "-----END CERTIFICATE-----"
+FIELDS_MAX = 10
+"""Of one event of a stream; the controller sends three."""
+UNAUTHORIZED, FORBIDDEN = 401, 403
 
 
 class Frames:
     """Lines of server-sent events to events."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str = "the controller") -> None:
+        self._url = url
         self._fields: dict[str, str] = {}
 
     def feed(self, line: str) -> dict[str, str] | None:
         """The fields of an event that ends with this line, a comment as one of the name `comment`; `None` within one.
 
-        An event without fields is the end of the stream.
+        An event without fields is the end of the stream. Raises `AnswerError` for one of too many fields.
         """
         if line:
             name, _, value = line.partition(": ")
             self._fields[name or "comment"] = value
+            if len(self._fields) > FIELDS_MAX:
+                raise AnswerError(f"the event stream of {self._url} has an event without an end. {REMEDY}")
             return None
         made, self._fields = self._fields, {}
         return made
@@ -40,17 +49,23 @@ class Frames:
 class Checked:
     """Bytes of an artifact as they come; `end` says whether all of them came, and the right ones."""
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        """`headers` have their names in lower case."""
+    def __init__(self, headers: Mapping[str, str], url: str) -> None:
+        """`headers` have their names in lower case. Raises `AnswerError` where they do not tell of an artifact."""
         import hashlib
 
-        self._expected, self._size = headers["hostler-sha256"], int(headers["content-length"])
+        self._url = url
+        try:
+            self._expected, self._size = headers["hostler-sha256"], int(headers["content-length"])
+        except (KeyError, ValueError) as error:
+            raise AnswerError(f"{url} sends an artifact without its size and its SHA-256. {REMEDY}") from error
         self._digest, self._got = hashlib.sha256(), 0
 
     def feed(self, piece: bytes) -> bytes:
         """The piece, taken into account."""
         self._digest.update(piece)
         self._got += len(piece)
+        if self._got > self._size:
+            raise AnswerError(f"{self._url} sends more than the {self._size} bytes of the artifact. {REMEDY}")
         return piece
 
     def end(self) -> None:
@@ -65,6 +80,15 @@ class Checked:
             raise FilesError(f"artifact {self._expected} came with the SHA-256 {self._digest.hexdigest()}; {advice}")
 
 
+def expect_stream(headers: Mapping[str, str], url: str) -> None:
+    """Raise `AnswerError` where what follows these headers is no event stream. Their names are in lower case."""
+    kind = headers.get("content-type", "")
+    if kind.partition(";")[0].strip().lower() != "text/event-stream":
+        raise AnswerError(
+            f"the answer of {url} to GET /events is {kind or 'of no type'}, not an event stream. {REMEDY}"
+        )
+
+
 def expect_job(name: object) -> None:
     """Raise `UsageError` for a name that is not a job's: that of a group, or something that is not a text."""
     if not isinstance(name, str):
@@ -73,42 +97,26 @@ def expect_job(name: object) -> None:
         raise UsageError(f"{name} is a job group, not a job. Use attach_group({name!r})")
 
 
-def tls(address: Address) -> ssl.SSLContext:
-    """How the controller is known: by its very certificate, or by its name and whoever vouches for that.
-
-    Raises `LinkRefused` where what should say so cannot be read.
-    """
-    try:
-        return _tls(address)
-    except (OSError, ValueError) as error:
-        raise LinkRefused(
-            f"{address.certificate or address.authority} cannot be read as a certificate (PEM): {error}"
-        ) from error
-
-
-def secured(connection: socket.socket, host: str, address: Address) -> ssl.SSLSocket:
-    """The connection under TLS. Raises `LinkRefused` where the controller is not the right one, and `LinkLost`."""
-    import ssl
-
-    context = tls(address)
-    try:
-        return context.wrap_socket(connection, server_hostname=host)
-    except ssl.SSLCertVerificationError as error:
-        raise stranger(address.url, error) from error
-    except OSError as error:
-        raise lost(address.url, error) from error
-
-
-def told(url: str, status: int, body: bytes) -> HostlerError:
+def told(address: Address, status: int, body: bytes) -> HostlerError:
     """The error that the controller answered with."""
+    url = address.url
     try:
         problem = json.loads(body)
         name, message = str(problem["error"]), str(problem["message"])
     except (ValueError, KeyError, TypeError):
-        return LinkRefused(f"{url} answered with status {status} and {body[:80]!r}; it is no Hostler controller")
+        tls = "; if it speaks TLS, its address begins with https" if status == 400 and url.startswith("http:") else ""
+        return LinkRefused(f"{url} answered with status {status} and {body[:80]!r}; it is no Hostler controller{tls}")
     shape = getattr(errors, name, None)
     if isinstance(shape, type) and issubclass(shape, HostlerError):
         return shape(message)
+    if status == UNAUTHORIZED:
+        return LinkRefused(
+            f"the controller at {url} refuses the token of {address.token_from} ({status} {name}): it does not know "
+            "that token, or the token was revoked or has expired. `hostler token create NAME` on the controller's "
+            "machine makes another one; set $HOSTLER_TOKEN to it"
+        )
+    if status == FORBIDDEN:
+        message = f"{message} (the token is that of {address.token_from})"
     return LinkRefused(f"the controller at {url} refused ({status} {name}): {message}")
 
 
@@ -120,29 +128,7 @@ def absent(url: str) -> ControllerAbsent:
     )
 
 
-def stranger(url: str, error: ssl.SSLCertVerificationError) -> LinkRefused:
-    """Somebody is there, and nobody knows who."""
-    return LinkRefused(
-        f"{url} shows a certificate that nothing here vouches for: {error.verify_message}; if it is the right one, "
-        "name a file with it, or with what vouches for it, in $HOSTLER_CA"
-    )
-
-
 def lost(where: str, error: BaseException) -> LinkLost:
     """Somebody was there."""
     why = "no answer came in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
     return LinkLost(f"{where} stopped answering: {why}. Whether it did what was asked is not known; check the address")
-
-
-def _tls(address: Address) -> ssl.SSLContext:
-    import ssl
-
-    if address.certificate is None:
-        made = ssl.create_default_context(cafile=address.authority)
-    else:
-        own = address.certificate.read_text()
-        made = ssl.create_default_context(cadata=own[own.index("-----BEGIN CERT") :].partition(END)[0] + END)
-        made.check_hostname = False
-    # Without this only a root could vouch for itself; a certificate from elsewhere may stand for itself, too.
-    made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    return made

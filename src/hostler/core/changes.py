@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from hostler.core import environments
+from hostler.core import away, environments
 from hostler.core.index import Index
 from hostler.core.starting import HELD, Verdict, ends_at
 from hostler.core.state import Job, State
@@ -43,7 +43,9 @@ def _before_all(state: State, index: Index, job: Job) -> Iterator[Change]:
     if job.not_before > index.now:
         yield Change(what="its rest after a failure is over", at=job.not_before)
     if index.draining:
-        yield Change(what="a new controller is started: this one is ending")
+        yield Change(what="the next `hostler up`, once this controller has ended")
+    for node in away.unconnected(state, job.spec.resources)[:LISTED]:
+        yield Change(what=f"{node.spec.name} is connected")
 
 
 def _by_time(state: State, index: Index, job: Job, by_gate: Mapping[str, list[str]]) -> Iterator[Change]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from hostler.core import cordons, foreign_use, gates, leases, pools
+from hostler.core import away, cordons, foreign_use, gates, leases, pools
 from hostler.core.care import effects as care
 from hostler.core.changes import changes_of
 from hostler.core.gangs import partners
 from hostler.core.index import Index
 from hostler.core.loop import spawning
-from hostler.core.starting import HELD, Verdict, ends_at, filter_counts, start_of
+from hostler.core.starting import DRAINING, HELD, Verdict, ends_at, filter_counts, start_of
 from hostler.core.state import Device, Job, Node, State
 from hostler.core.trust import decide as trust
 from hostler.model.fleet import Link, Process
@@ -80,7 +80,10 @@ def verdict_of(state: State, index: Index, job: Job, device: Device) -> Verdict:
         return _refused(device, refusal)
     if partners(state, index, job, device) is None:
         return Verdict(gate=Gate.GPUS, says="would take it, but too few of its peers are free")
-    return Verdict(gate=None, says="would take it" + (f" (runs {busy(device)})" if device.chunks else ""))
+    runs = f" (runs {busy(device)})" if device.chunks else ""
+    return Verdict(
+        gate=None, says=f"free{runs}; the controller is draining" if index.draining else f"would take it{runs}"
+    )
 
 
 def _holds(job: Job, device: Device) -> bool:
@@ -99,7 +102,7 @@ def _summary(state: State, index: Index, job: Job, verdicts: Mapping[str, Verdic
         place = f"{job.id} is {job.state} on {', '.join(job.attempt.devices)} as {job.attempt.id}"
         told = None if job.state is JobState.RUNNING else pools.says(state, index, job)
         return place + (f"; {told}" if told else "") + _away(state, index, job)
-    return f"{job.id} waits: {_why_waiting(index, job, verdicts, start)}{_expected(index, start)}"
+    return f"{job.id} waits: {_why_waiting(state, index, job, verdicts, start)}{_expected(index, start)}"
 
 
 def _away(state: State, index: Index, job: Job) -> str:
@@ -111,16 +114,20 @@ def _away(state: State, index: Index, job: Job) -> str:
     return f"; {leases.away(state, node, job, index.now, then)}"
 
 
-def _why_waiting(index: Index, job: Job, verdicts: Mapping[str, Verdict], start: StartView | None) -> str:
+def _why_waiting(state: State, index: Index, job: Job, verdicts: Mapping[str, Verdict], start: StartView | None) -> str:
     if job.id in index.blocked:
         return f"it comes after {', '.join(sorted(index.blocked[job.id]))}, not done yet"
     if job.not_before > index.now:
         return f"it rests for {job.not_before - index.now:.0f} s more after a failure"
+    unconnected = away.words(away.unconnected(state, job.spec.resources))
     if not verdicts:
-        return "the fleet has no devices yet"
+        return unconnected or "the fleet has no devices yet"
     fitting = [verdict for verdict in verdicts.values() if not verdict.never]
     if not fitting:
-        return f"it fits on no device of the fleet ({_counted(verdicts.values())})"
+        none = f"it fits on no device of the fleet ({_counted(verdicts.values())})"
+        return away.all_unconnected(state, job.spec.resources) or none + (f"; {unconnected}" if unconnected else "")
+    if index.draining:
+        return f"{DRAINING}; the next `hostler up` starts it"
     ahead = 0 if start is None else start.ahead
     jobs = f"{ahead} {'job is' if ahead == 1 else 'jobs are'} ahead of it in the queue"
     if all(verdict.gate in HELD for verdict in fitting):

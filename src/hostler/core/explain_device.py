@@ -66,7 +66,7 @@ def _summary(state: State, index: Index, device: Device, waiting: dict[str, int]
     if count:
         return has
     if index.draining:
-        return f"{has}: the controller is ending and starts nothing"
+        return f"{has}: the controller is draining and starts nothing new"
     if name in index.reserved:
         return f"{has}, kept for {index.reserved[name]}"
     if not waiting:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hostler.core import cordons, environments, foreign_use, gates
+from hostler.core import away, cordons, environments, foreign_use, gates
 from hostler.core.index import Index
+from hostler.core.starting import DRAINING
 from hostler.core.state import Job, State
 from hostler.core.stuck import never_on
 from hostler.core.trust import decide as trust
@@ -22,6 +23,7 @@ NOTES_MOST = 20
 WAYS_MOST = 200
 """Different needs of one submission that are looked at: each may be asked of every device."""
 REASONS = 3
+WAITS_FOR_UP = True, f"{DRAINING}; it starts after the next `hostler up`"
 KINDS = {"gpu": ("a GPU", "CPU slot"), "cpu": ("a CPU slot", "GPU")}
 
 
@@ -34,7 +36,8 @@ def notes_of(state: State, index: Index, jobs: Iterable[Job]) -> Sequence[Submit
             continue
         way = job.spec.work, job.spec.resources, gates.runs_in_place(job), environments.key_of(job.spec.payload)
         if way not in known and len(known) < WAYS_MOST:
-            known[way] = _fault(state, index, job)
+            fault = _fault(state, index, job)
+            known[way] = WAITS_FOR_UP if index.draining and (fault is None or fault[0]) else fault
         fault = known.get(way)
         if fault is not None:
             found.setdefault(fault, []).append(job.id)
@@ -81,9 +84,12 @@ def expect_none(state: State, index: Index, fresh: Iterable[JobSubmitted]) -> No
 
 def _fault(state: State, index: Index, job: Job) -> tuple[bool, str] | None:
     """Whether the job fits on a device, and why none can take it now; `None` where one can, if it is not taken."""
+    unconnected = away.all_unconnected(state, job.spec.resources)
+    if unconnected is not None:
+        return True, unconnected
     members = {cls: names for cls, names in index.members.items() if names}
     if not members:
-        return False, "the fleet has no devices yet"
+        return False, away.words(away.unconnected(state, job.spec.resources)) or "the fleet has no devices yet"
     unknown = [name for name in job.spec.resources.nodes if name not in state.nodes]
     if unknown:
         has = ", ".join(sorted(state.nodes)[: REASONS * 3])
@@ -91,7 +97,8 @@ def _fault(state: State, index: Index, job: Job) -> tuple[bool, str] | None:
     refused = {cls: never_on(state, index, job.spec.resources, job.spec.work, cls) for cls in members}
     if all(refused.values()):
         said = [(each, len(members[cls])) for cls, each in refused.items() if each is not None]
-        return False, _no_such_kind(state, job, said) or _listed(said)
+        others = away.words(away.unconnected(state, job.spec.resources))
+        return False, (_no_such_kind(state, job, said) or _listed(said)) + (f"; {others}" if others else "")
     held: list[tuple[Refusal, int]] = []
     for name in (name for cls, names in members.items() if refused[cls] is None for name in names):
         refusal = _hold(state, index, job, name)

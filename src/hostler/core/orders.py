@@ -39,7 +39,7 @@ from hostler.model.commands import (
     WorkerOrder,
 )
 from hostler.model.events import Event, job_of
-from hostler.model.files import Fetch
+from hostler.model.files import LINKS_LEFT, Fetch
 from hostler.model.fleet import DeviceSpec, NodeSpec, binding
 from hostler.model.work import (
     JobState,
@@ -142,7 +142,8 @@ def _files_fetched(state: State, index: Index, event: events.FilesFetched) -> It
     """Where it has not come, what is there is all there is; it stays until the node is linked anew."""
     attempt = state.jobs[job_of(event.attempt)].attempt
     assert attempt is not None
-    if event.error is None and event.unfetched is None:
+    is_all_here = event.unfetched is None or event.unfetched.startswith(LINKS_LEFT)
+    if event.error is None and is_all_here:
         yield from _cleared(state, state.devices[attempt.device].spec.node, event.attempt)
 
 

@@ -15,7 +15,7 @@ from hostler.core.loop.claims import idle_s
 from hostler.core.loop.ranking import targets
 from hostler.core.loop.state import Config
 from hostler.core.past import EARLIER
-from hostler.core.state import Spent, State
+from hostler.core.state import Spent, State, sweep_payload
 from hostler.core.trust import views as trust
 from hostler.model.planning import Plan
 from hostler.model.steering import (
@@ -276,7 +276,10 @@ def _made(state: State, work: WorkKind, whom: str) -> Mapping[str, float | None]
         return {"chunk": state.past.chunks, "10^9 items": state.past.items / GIGA}
     sweep, config = state.sweeps.get(whom), state.configs.get(whom)
     if work is WorkKind.SWEEP and sweep is not None:
-        return {"chunk": sweep.chunks_done, "10^9 items": sweep.ledger.done_items / GIGA}
+        done = sweep.ledger.done_items
+        # Uneven items are few and long, as calls of functions are.
+        items = {"item": done} if sweep_payload(state.jobs[whom]).uneven else {"10^9 items": done / GIGA}
+        return {"chunk": sweep.chunks_done, **items}
     return {} if config is None else _made_for(work, config)
 
 

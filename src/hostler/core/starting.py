@@ -30,6 +30,7 @@ NODE_WIDE = frozenset({Gate.SCRIPTS, Gate.CPUS, Gate.MEMORY})
 """Gates that open when anything on the node ends."""
 HELD = frozenset({Gate.TAKEN, Gate.SHARED, Gate.LANES, Gate.VRAM, Gate.GPUS})
 """Gates of a device that fits, which open when what is on it ends."""
+DRAINING = "the controller is draining: nothing new starts"
 
 Times = tuple[float, float]
 """When something happens: as likely sooner as later, and hardly later."""
@@ -114,7 +115,7 @@ def _unknowable(state: State, index: Index, job: Job, places: list[str], ahead: 
     if job.id in index.blocked:
         return f"it comes after {', '.join(sorted(index.blocked[job.id])[:5])}"
     if index.draining:
-        return "the controller is ending and starts nothing"
+        return "the controller is draining and starts nothing new"
     if job.id in state.sweeps:
         return "a sweep gets whatever devices have room, in turns with others"
     if not places:

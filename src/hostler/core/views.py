@@ -19,6 +19,7 @@ from hostler.core.waits import looks_each, waits_for
 from hostler.model.errors import NotFound, UsageError
 from hostler.model.fleet import Link
 from hostler.model.views import (
+    DRAINING_MOST,
     FOREIGN_MOST,
     AttemptView,
     ChunkView,
@@ -68,7 +69,15 @@ def status_view(state: State, index: Index, version: str, fleet: str) -> Status:
         devices_used=len(used),
         foreign_use={name: shown for name, shown in used[:FOREIGN_MOST] if shown is not None},
         alerts=alerting.count(state),
+        draining=_still_running(state) if index.draining else None,
     )
+
+
+def _still_running(state: State) -> tuple[str, ...]:
+    """Jobs that hold devices, in order of submission; the end of a controller that drains waits for them."""
+    held = (name for device in state.devices.values() for name in (*device.attempts, *device.chunks))
+    jobs = {name.rpartition(".")[0] for name in held}
+    return tuple(sorted(jobs, key=lambda name: state.jobs[name].number)[:DRAINING_MOST])
 
 
 def job_views(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain, islice
 
+from hostler.core import away
 from hostler.core.explain import verdict_of
 from hostler.core.index import Index
 from hostler.core.starting import HELD, Verdict
@@ -30,6 +31,9 @@ def waits_for(state: State, index: Index, job: Job, looks: int) -> str | None:
     """
     if job.id in state.sweeps and state.sweeps[job.id].leases:
         return None
+    unconnected = away.all_unconnected(state, job.spec.resources)
+    if unconnected is not None:
+        return unconnected
     classes = sorted(cls for cls, names in index.members.items() if names)
     if not classes:
         return "the fleet has no devices yet"
@@ -38,7 +42,7 @@ def waits_for(state: State, index: Index, job: Job, looks: int) -> str | None:
     if not able:
         return f"fits on no device: {_commonest(index, refusals)}"
     if index.draining:
-        return "a new controller: this one is ending"
+        return "the next `hostler up`: the controller is draining"
     fitting = sum(map(len, able))
     names = islice(chain.from_iterable(able), 0, None, -(-fitting // looks))
     return _told([verdict_of(state, index, job, state.devices[name]) for name in names], fitting)

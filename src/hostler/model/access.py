@@ -50,6 +50,8 @@ class TokenView:
     created_at: float
     expires_at: float | None
     """`None`: it is good until it is revoked."""
+    left_s: float | None
+    """Seconds until then by the controller's time, which may differ from that of the machine that asks."""
     expired: bool
 
 

@@ -23,6 +23,7 @@
     │   │   └── StoreForked      the database goes on with another history than the one it had confirmed
     │   ├── StoreFull            no space left, or read-only
     │   └── SchemaMismatch       the store was written by another version
+    ├── AnswerError              what answered at an address is no controller, or a broken one
     └── LinkError                a node or the controller cannot be reached
         ├── LinkLost             the connection broke; nothing is known about what runs there
         ├── LinkRefused          the other side answered, and said no
@@ -135,6 +136,10 @@ class LinkLost(LinkError):
 
 class LinkRefused(LinkError):
     """The other side answered, and said no."""
+
+
+class AnswerError(HostlerError):
+    """An answer is not that of a controller: it has another form, or no end. To ask again would not help."""
 
 
 class ControllerAbsent(LinkError):

@@ -11,6 +11,9 @@ from hostler.model.record import record
 
 SHA256 = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
+LINKS_LEFT = "symbolic links are not fetched"
+"""How the note on outputs begins that lacks links alone: what they lead to came by itself, or is elsewhere."""
+
 
 @record
 class Fetch:

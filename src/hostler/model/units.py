@@ -44,6 +44,11 @@ def share(part: int, whole: int) -> str:
     return f"{min(100 * part / whole, 99.9):.1f} %"
 
 
+def card_memory(size: int) -> str:
+    """The memory of a card as its maker and all of Hostler's pages count it, 2^30 bytes to a GB: `24 GB`."""
+    return f"{gigabytes(size / 2**30)} GB"
+
+
 def file_size(size: int) -> str:
     """A number of bytes for people: `512 B`, `3.1 GB`."""
     if size < 1000:

@@ -213,6 +213,7 @@ class BanView:
     """`None`: until what `why` says is over, or its sweep is tried again."""
 
 
+DRAINING_MOST = 10
 FOREIGN_MOST = 5
 """Devices in use by others whose users a status names."""
 
@@ -463,6 +464,8 @@ class Status:
     """Alerts that fire and are not silenced."""
     leader: str | None = None
     """Who leads, where this controller only stands by; `None`: this one leads."""
+    draining: tuple[str, ...] | None = None
+    """Of a controller that drains: jobs that still run, at most `DRAINING_MOST`; `None`: it starts jobs."""
 
 
 @record

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
+from pydantic import ValidationError
 
 from hostler.model import codec
+from hostler.model.errors import AnswerError
 from hostler.model.learning import Losses, Rating
 from hostler.model.units import printable
 from hostler.model.views import ConfigHistory, ConfigView, TrialView, VelocityView
@@ -38,7 +40,13 @@ def make_page(status: Mapping[str, Any], newest: int, histories: Sequence[Mappin
     after it. Ages are taken from that time.
     """
     now = float(status["at"])
-    known = [codec.adapter(ConfigHistory).validate_python(each) for each in histories]
+    try:
+        known = [codec.adapter(ConfigHistory).validate_python(each) for each in histories]
+    except ValidationError as error:
+        raise AnswerError(
+            f"a history is not one of this version: {codec.explain(error)}. Client and controller are of versions that "
+            "do not fit; `hostler --version` shows them"
+        ) from error
     with style():
         configs = [_config(history, now) for history in known]
     template = _environment().from_string(resources.files("hostler.report").joinpath(TEMPLATE).read_text("utf-8"))

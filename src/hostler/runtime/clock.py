@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+from pathlib import Path
 from typing import Protocol
 
 
@@ -30,11 +32,40 @@ class SteadyClock:
 
     def __init__(self) -> None:
         self._offset = time.time() - time.monotonic()
+        self.ahead_s = 0.0
+        """How far it is ahead of the machine's clock at the start."""
 
     def now(self) -> float:
         """The time."""
-        return self._offset + time.monotonic()
+        return self._offset + self.ahead_s + time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         await asyncio.sleep(seconds)
+
+    def reach(self, at: float, kept: Path) -> float:
+        """Be no earlier than `at`, the last entry of the journal; returns how far ahead of the machine's clock it is.
+
+        A journal written under a clock that was ahead would hold up everything with a time limit until the machine's
+        clock has caught up. Time that passes counts while no controller runs, too: the file `kept` holds the lead.
+        Raises `OSError`.
+        """
+        before = _kept(kept)
+        self.ahead_s = max(self.ahead_s, before)
+        self.ahead_s += max(0.0, at - self.now())
+        if self.ahead_s - before > NOTED_S:
+            kept.write_text(json.dumps({"ahead_s": self.ahead_s}) + "\n")
+        return self.ahead_s
+
+
+NOTED_S = 1.0
+"""A lead by less passes within a start."""
+
+
+def _kept(path: Path) -> float:
+    """The lead that was kept; 0 where there is none, or no such number: then it follows from the journal again."""
+    try:
+        found = float(json.loads(path.read_text())["ahead_s"])
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return 0.0
+    return found if 0.0 <= found < float("inf") else 0.0

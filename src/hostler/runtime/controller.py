@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from hostler import __version__
-from hostler.backends.base import Backend, Remembers
+from hostler.backends.base import Backend, KeepsEnvironments, KeepsStock, Remembers
 from hostler.core import cordons
 from hostler.core.alerting import learners, views as alerting
 from hostler.core.readings import readings
@@ -357,6 +357,11 @@ class Controller(Looks):
         return undone + [f"config {config.name}" for config in self.configs() if config.state in ("open", "missed")]
 
     @property
+    def newest_at(self) -> float:
+        """The time of the newest entry, in Unix seconds; no entry has an earlier one."""
+        return self._core.state.at
+
+    @property
     def newest_job(self) -> int:
         """The number of the job submitted last; 0 before the first."""
         return self._core.state.next_job - 1
@@ -499,7 +504,14 @@ class Controller(Looks):
             targets=lambda: self._core.state.rules.targets,
             tell=self.tell,
             trouble=partial(self.record, "disk"),
+            builders=lambda: dict(self._builders_here()),
         )
+
+    def _builders_here(self) -> Iterator[tuple[str, KeepsEnvironments]]:
+        """Nodes that build Python environments on the disk of the state directory."""
+        for name, link in self._links.items():
+            if isinstance(link.backend, KeepsEnvironments) and not isinstance(link.backend, KeepsStock):
+                yield name, link.backend
 
     def _cleaner_of_nodes(self, keeping: Keeping, copies: ReplicationRules) -> NodeCleaner:
         return NodeCleaner(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -140,6 +141,7 @@ def habits(loaded: Loaded, directory: StateDir) -> Habits:
         config=tuple(_path(loaded, each) for each in ssh.config),
         known_hosts=(directory.known_hosts, *(_path(loaded, each) for each in ssh.known_hosts)),
         handshakes=ssh.handshakes,
+        fleet_file="FLEET" if loaded.path is None else shlex.quote(loaded.path.name),
         connect_s=ssh.connect_s,
         keepalive_s=ssh.keepalive_s,
     )

@@ -150,7 +150,7 @@ class PastJobs:
         made = {name: groups.result(state.jobs[name]) for name in ids if name in state.jobs}
         away = past.unknown(state, ids)
         if away:
-            made |= await asyncio.to_thread(_results_of, await self._find(away))
+            made |= await asyncio.to_thread(_results_of, await self._texts(away))
         return [made[name] for name in ids if name in made]
 
     async def sweeps(self, after: int, limit: int) -> Sequence[SweepView]:
@@ -203,6 +203,9 @@ class PastJobs:
         if not names or not self._core.state.past.seq:
             return ()
         return await self._asked(rows.find, names)
+
+    async def _texts(self, ids: Collection[str]) -> Mapping[str, str]:
+        return await self._asked(rows.texts, ids) if self._core.state.past.seq else {}
 
     async def _beside(self, ask: Callable[..., list[PastJob]], *how: Any) -> list[tuple[State, int]]:
         if not self._core.state.past.seq:
@@ -272,12 +275,12 @@ class _Kept:
     job: _Job
 
 
-def _results_of(jobs: Sequence[PastJob]) -> dict[str, GroupResult]:
+def _results_of(texts: Mapping[str, str]) -> dict[str, GroupResult]:
     """The results of jobs that have left, by job id. Reading many of them takes too long for the event loop.
 
     Raises `CorruptState`.
     """
-    return {each.id: groups.result(_read(each.data)) for each in jobs}
+    return {name: groups.result(_read(text)) for name, text in texts.items()}
 
 
 def _read(data: str) -> Job:

@@ -83,6 +83,11 @@ class StateDir:
         return self.path / "controller.json"
 
     @property
+    def clock_file(self) -> Path:
+        """How far the controller's time is ahead of this machine's clock: `{"ahead_s"}`; absent if it is not."""
+        return self.path / "clock.json"
+
+    @property
     def log_file(self) -> Path:
         """The controller's own log, JSON lines."""
         return self.path / "controller.log"

@@ -35,6 +35,9 @@ SINFO_MAX = 32 << 20
 RAY_S = 2.0
 RAY_USUAL = "http://127.0.0.1:8265"
 ANSWER_MAX = 1 << 16
+STANDINGS = {"drain": "DRAIN", "inact": "INACTIVE", "down": "DOWN"}
+"""How a partition may stand besides up, as `sinfo` shortens it, and as `scontrol` has it."""
+NODES_SHOWN = 3
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 DESTINATION = re.compile(r"(?:(?P<user>[A-Za-z0-9_][^@\s]*)@)?(?P<host>[A-Za-z0-9][A-Za-z0-9._:-]*)")
 
@@ -223,7 +226,21 @@ def _partition(name: str, rows: Sequence[NodeRow], taken: set[str]) -> FoundPart
     for row in rows:
         for each in filter(_is_gpu, row.gres):
             gpus[each.type or "gpu"] += each.count
-    return FoundPartition(name, len(rows), [f"{count} x {kind}" for kind, count in gpus.items()], node)
+    away = [row for row in rows if not row.usable]
+    words = [f"{count} x {kind}" for kind, count in gpus.items()]
+    return FoundPartition(name, len(rows), words, node, _why_not(rows, away), len(away))
+
+
+def _why_not(rows: Sequence[NodeRow], away: Sequence[NodeRow]) -> str | None:
+    """Why no job can start in a partition with these nodes, of which some are away; `None` where one can."""
+    available = rows[0].available.lower()
+    if available != "up":
+        return f"the partition is {STANDINGS.get(available, available)}"
+    if len(away) < len(rows):
+        return None
+    shown = [f"{row.node} is {row.state}{f' ({row.reason})' if row.reason else ''}" for row in away[:NODES_SHOWN]]
+    more = f", and {len(away) - NODES_SHOWN} more" if len(away) > NODES_SHOWN else ""
+    return ", ".join(shown) + more
 
 
 def _is_gpu(gres: Gres) -> bool:

@@ -21,7 +21,7 @@ from hostler.backends.base import Backend
 from hostler.backends.local import LocalNode
 from hostler.model.errors import SettingsError, StoreFenced, StoreLost
 from hostler.model.inputs import Configure, Declare, Submit, Tick
-from hostler.model.units import printable
+from hostler.model.units import duration, printable
 from hostler.runtime import door
 from hostler.runtime.clock import Clock, SteadyClock
 from hostler.runtime.controller import Controller
@@ -57,6 +57,7 @@ from hostler.web.server import Served, serve
 EXIT_DONE, EXIT_UNDONE = 0, 1
 SUMMED_UP = 100_000
 NOTICE_S = 1.0
+CLOCK_NOTED_S = 60.0
 TURN_S = 30.0
 READY_AFTER_S = 20.0
 """What visitors would wait for is made that long after the start, a second's work: a controller has more urgent things
@@ -225,7 +226,7 @@ async def _lead(
     told: Telling,
     until_idle: bool,
     out: TextIO,
-    clock: Clock,
+    clock: SteadyClock,
     term: Term | None,
 ) -> int:
     calls = switchboard(loaded, directory)
@@ -252,6 +253,7 @@ async def _lead(
         answering(loaded, directory, calls, controller.record) as called,
         _listening(loaded, directory, controller, clock, called, entry) as served,
     ):
+        _keep_time(clock, controller, directory)
         code = None if entry.codes is None else entry.codes.issue()
         held = open_attempts(controller)
         await controller.answer_at(door.public_url(loaded, served.port))
@@ -270,6 +272,21 @@ async def _lead(
         if until_idle:
             await show.summary(names or [job.id for job in controller.jobs(None, 0, SUMMED_UP)])
         return await _exit_status(controller, names, before if names else 0, until_idle)
+
+
+def _keep_time(clock: SteadyClock, controller: Controller, directory: StateDir) -> None:
+    """Let time go on from the newest entry where the clock of this machine is behind it."""
+    try:
+        ahead_s = clock.reach(controller.newest_at, directory.clock_file)
+    except OSError as error:
+        controller.record("clock", f"{directory.clock_file} cannot be written: {error.strerror}")
+        return
+    if ahead_s > CLOCK_NOTED_S:
+        controller.record(
+            "clock",
+            f"the newest entry of the journal is {duration(ahead_s)} ahead of this machine's clock: one of them was "
+            "wrong. Times are shown as the journal has them; what lasts for a while lasts as long as it should",
+        )
 
 
 def _places(loaded: Loaded, directory: StateDir, nodes: Mapping[str, Backend]) -> Places:

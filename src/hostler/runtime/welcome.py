@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from hostler.core.away import reason_of
 from hostler.model.units import printable
 from hostler.model.views import DeviceView, NodeView
 
@@ -13,6 +16,7 @@ WIDTH = 80
 LINES_MAX = 12
 LABEL = 11
 NODES_SHOWN = 5
+NODE_LINES = 3
 
 
 class Adopted(NamedTuple):
@@ -50,16 +54,26 @@ def _dashboard(link: str, code: str | None) -> str:
 def node_lines(nodes: Sequence[NodeView], adopted: Adopted, room: int) -> list[str]:
     """Nodes with their GPUs and what others use on them, what was adopted, and the next commands, in `room` lines."""
     after = [*_adopted(adopted), *_next(nodes)]
-    shown = min(len(nodes), NODES_SHOWN, room - len(after) - 1)
-    if shown < len(nodes):
-        shown -= 1
-    lines = [_totals(nodes)]
     # Those that do not answer first: something is to be done about them.
     ordered = sorted(nodes, key=lambda node: node.link == "up")
-    lines += [_node(node) for node in ordered[: max(shown, 0)]]
-    if len(nodes) > max(shown, 0):
-        lines.append(f"{'':{LABEL}}and {len(nodes) - max(shown, 0)} more: hostler node list")
+    blocks = [_node(node) for node in ordered[:NODES_SHOWN]]
+    shown = _fitting(blocks, room - len(after) - 1, more=len(nodes) > len(blocks))
+    lines = [_totals(nodes), *chain.from_iterable(blocks[:shown])]
+    if len(nodes) > shown:
+        lines.append(f"{'':{LABEL}}and {len(nodes) - shown} more: hostler node list")
     return [*lines, *after]
+
+
+def _fitting(blocks: Sequence[Sequence[str]], room: int, *, more: bool) -> int:
+    """How many of these blocks of lines have room, with a line on those left out, of which there may be `more`."""
+    if not more and sum(map(len, blocks)) <= room:
+        return len(blocks)
+    count, taken = 0, 1
+    for block in blocks:
+        if (taken := taken + len(block)) > room:
+            break
+        count += 1
+    return count
 
 
 def _totals(nodes: Sequence[NodeView]) -> str:
@@ -71,15 +85,19 @@ def _totals(nodes: Sequence[NodeView]) -> str:
     return f"{'Nodes':{LABEL}}{', '.join(parts)}"
 
 
-def _node(node: NodeView) -> str:
+def _node(node: NodeView) -> list[str]:
+    """A node in a line; one that is not connected in as many as its reason and the remedy take, at most three."""
     gpus = [device for device in node.devices if device.kind != "cpu"]
+    name = printable(node.name, 20)
     if node.link != "up":
-        what = printable(node.trouble or "not connected yet")
-    elif not gpus:
-        what = _count(len(node.devices), "CPU slot")
-    else:
-        what = "; ".join(_gpus(gpus))
-    return _cut(f"{'':{LABEL}}{printable(node.name, 20)}: {what}")
+        why = printable(reason_of(name, node.backend, node.trouble))
+        indent = " " * LABEL
+        return textwrap.wrap(
+            f"{name}: {why}", WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ",
+            max_lines=NODE_LINES, placeholder=" …",
+        )  # fmt: skip
+    what = "; ".join(_gpus(gpus)) if gpus else _count(len(node.devices), "CPU slot")
+    return [_cut(f"{'':{LABEL}}{name}: {what}")]
 
 
 def _gpus(gpus: Sequence[DeviceView]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from hostler.model.units import file_size
+from hostler.model.units import card_memory
 from hostler.settings.importing.writing import comment, flow, scalar
 
 HOSTS_SHOWN = 20
@@ -42,6 +42,10 @@ class FoundPartition(NamedTuple):
     gpus: Sequence[str]
     """Its GPUs in words: `4 x h100`."""
     node: dict[str, object]
+    why_not: str | None = None
+    """Why no job can start there now; it stands in the file as a comment then."""
+    away: int = 0
+    """How many of its nodes take no jobs now."""
 
 
 class FoundRay(NamedTuple):
@@ -113,7 +117,7 @@ def _here(here: FoundHere) -> Iterator[str]:
     elif not here.gpus:
         yield "  # No GPU was found"
     for gpu in here.gpus or ():
-        memory = "memory unknown" if gpu.vram_bytes is None else file_size(gpu.vram_bytes)
+        memory = "memory unknown" if gpu.vram_bytes is None else card_memory(gpu.vram_bytes)
         yield f"  # GPU {gpu.number}: {comment(gpu.model or 'model unknown')}, {memory}"
     yield "  - name: here"
     if here.gpus:
@@ -140,8 +144,14 @@ def _slurm(found: Found) -> Iterator[str]:
     yield "  # The partitions of the Slurm cluster. Check them with `hostler slurm check FILE`"
     for partition in found.partitions:
         gpus = f", {', '.join(map(comment, partition.gpus))}" if partition.gpus else ", no GPUs"
-        yield f"  # {comment(partition.name)}: {partition.nodes} node{'' if partition.nodes == 1 else 's'}{gpus}"
-        yield f"  - {flow(partition.node)}"
+        nodes = f"{partition.nodes} node{'' if partition.nodes == 1 else 's'}"
+        away = f", {partition.away} of them not usable now" if partition.away and partition.why_not is None else ""
+        yield f"  # {comment(partition.name)}: {nodes}{gpus}{away}"
+        if partition.why_not is None:
+            yield f"  - {flow(partition.node)}"
+        else:
+            yield f"  # As a comment, as no job can start there now: {comment(partition.why_not)}"
+            yield f"  # - {flow(partition.node)}"
 
 
 def _ray(ray: FoundRay | None, name: str) -> Iterator[str]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, TypeAlias
 
-from hostler.learning.ratings import fit_live
 from hostler.model.codec import digest
 from hostler.model.commands import Fit
 from hostler.model.inputs import Fitted
@@ -102,6 +101,8 @@ class Lab:
         """The answer to a `Fit`."""
         if self._known:
             return Fitted(config=command.config, matches=command.through, ratings=self._told(command))
+        from hostler.learning.ratings import fit_live  # which needs openskill; plans of a fleet file do not
+
         ratings = fit_live(command.matches, command.anchors, command.frozen)
         return Fitted(config=command.config, matches=command.through, ratings=ratings)
 

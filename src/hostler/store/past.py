@@ -65,6 +65,17 @@ def find(connection: Connection, names: Collection[str]) -> list[PastJob]:
     return found
 
 
+def texts(connection: Connection, ids: Collection[str]) -> dict[str, str]:
+    """What is kept of the jobs of these ids that have left, or had once, by id: `PastJob.data` without the rest."""
+    table = tables.past
+    numbers = [int(name[1:]) for name in ids]
+    found: dict[str, str] = {}
+    for first in range(0, len(numbers), ASKED):
+        query = select(table.c.number, table.c.data).where(table.c.number.in_(numbers[first : first + ASKED]))
+        found |= {f"j{number}": unpacked(data) for number, data in connection.execute(query)}
+    return found
+
+
 def page(
     connection: Connection,
     states: Collection[JobState] | None,

@@ -44,6 +44,7 @@ STATUS: Mapping[type[errors.HostlerError], HTTPStatus] = {
     errors.LinkError: HTTPStatus.BAD_GATEWAY,
     errors.LinkLost: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.LinkRefused: HTTPStatus.BAD_GATEWAY,
+    errors.AnswerError: HTTPStatus.BAD_GATEWAY,
     errors.ControllerAbsent: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.ControllerStarting: HTTPStatus.SERVICE_UNAVAILABLE,
 }

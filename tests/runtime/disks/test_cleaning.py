@@ -12,19 +12,21 @@ from pathlib import Path
 
 import pytest
 
+from hostler.backends.base import Removed
 from hostler.model.artifacts import HUB
-from hostler.model.disk_events import FilesDeleted, FilesRestored, FilesRetired
+from hostler.model.disk_events import FilesDeleted, FilesDropped, FilesRestored, FilesRetired
 from hostler.model.errors import Conflict, FilesError, LinkLost
 from hostler.model.inputs import CopiesTold, FilesTold, Input
 from hostler.model.rules import Targets
 from hostler.model.work import JobState
+from hostler.policy import retention
 from hostler.runtime.disks.cleaning import ITSELF
 from hostler.runtime.disks.tombs import LIST
 from hostler.stores.base import LABEL, ObjectName, Pace
 from tests.integration.conftest import small_disk
 from tests.integration.test_disk import fill
 from tests.patience import PATIENCE_S
-from tests.runtime.disks.yard import DAY_S, Ended, Yard
+from tests.runtime.disks.yard import DAY_S, RULES, Ended, Yard
 
 STEPS = ["listed", "opened", "moved"]
 FULL = Targets(disk_store=0.0001, disk_critical=0.0002, disk_roomy_gb=1e6, disk_free_gb=0.0)
@@ -423,6 +425,38 @@ async def test_a_disk_that_is_too_full_is_cleaned_where_that_is_wanted(tmp_path:
     assert not yard.file(HUB, games).exists()
     await yard.later(2 * DAY_S)
     assert not yard.is_here(games)
+    yard.journal.close()
+
+
+class Builder:
+    """A node of this machine: an environment of a megabyte each."""
+
+    def __init__(self, number: int) -> None:
+        self.environments = [f"key{at}" for at in range(number)]
+        self.asked_for: list[tuple[int, float]] = []
+
+    async def drop_environments(self, wanted_bytes: int, unused_s: float) -> Removed:
+        self.asked_for.append((wanted_bytes, unused_s))
+        gone, self.environments = dict.fromkeys(self.environments, 1 << 20), []
+        return Removed(gone=gone, left={}, free_bytes=0)
+
+
+async def test_unused_environments_here_go_where_artifacts_are_not_enough(tmp_path: Path) -> None:
+    builder, idle = Builder(2), Builder(0)
+    yard = Yard(tmp_path, mode="clean", targets=FULL, builders={"here": builder, "idle": idle})
+    log = yard.log("j7.1/out")
+    games = yard.segment(b"games")
+    await yard.copy(games, "shelf")
+    await yard.later(1.0)
+    assert not log.exists()
+    assert builder.asked_for == [], "what can be copied elsewhere goes first"
+    await yard.later(1.0)
+    await yard.later(1.0)
+    ((wanted, unused_s),) = builder.asked_for
+    assert (wanted > 1 << 20, unused_s) == (True, retention.unused_s(RULES))
+    assert [each[0] for each in idle.asked_for] == [wanted - (2 << 20)], "the next node for what is left"
+    (dropped,) = yard.told(FilesDropped)
+    assert (dropped.node, dropped.files, dropped.bytes) == ("here", ("environments/key0", "environments/key1"), 2 << 20)
     yard.journal.close()
 
 

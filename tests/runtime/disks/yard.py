@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hostler.backends.base import KeepsEnvironments
 from hostler.core import Core
 from hostler.model.artifacts import HUB, ReplicationRules, Standing, Wanted
 from hostler.model.disks import Keeping, RetentionRules
@@ -64,6 +65,7 @@ class Yard:
     needed: set[str] = field(default_factory=set)
     live: set[str] = field(default_factory=set)
     orders: dict[str, Any] = field(default_factory=dict)
+    builders: dict[str, KeepsEnvironments] = field(default_factory=dict)
     on_told: Callable[[Input], None] = lambda _: None
     on_step: Callable[[str], None] = lambda _: None
 
@@ -99,6 +101,7 @@ class Yard:
             tell=self.tell,
             trouble=self.troubles.append,
             passing=lambda step: self.on_step(step),
+            builders=lambda: self.builders,
         )
 
     async def tell(self, *given: Input) -> None:

@@ -14,15 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import Unpack
 
-from hostler.agent import compiled
+from hostler.agent import compiled, environments
 from hostler.agent.build import archive
 from hostler.agent.files import TREES
 from hostler.agent.shared import publish
 from hostler.backends.agented import AgentedNode, Options
+from hostler.backends.base import Removed
 from hostler.backends.channel import Channel, opened
 from hostler.backends.local.workspaces import Workspaces
 from hostler.model.commands import AttemptOrder, WorkerOrder
-from hostler.model.errors import LinkLost, LinkRefused
+from hostler.model.errors import FilesError, LinkLost, LinkRefused
 from hostler.model.files import Fetch, FileRef
 
 START_S = 20.0
@@ -78,6 +79,19 @@ class LocalNode(AgentedNode):
     async def keep(self, attempts: Sequence[str], sweeps: Sequence[str]) -> None:
         """Delete what was laid out for all others."""
         await asyncio.to_thread(self._workspaces.keep, (*attempts, *sweeps))
+
+    async def drop_environments(self, wanted_bytes: int, unused_s: float) -> Removed:
+        """Remove Python environments of the agent's folder that were not used of late. Raises `FilesError`."""
+        return await asyncio.to_thread(self._drop_environments, wanted_bytes, unused_s)
+
+    def _drop_environments(self, wanted_bytes: int, unused_s: float) -> Removed:
+        root, attempts = self._directory / environments.FOLDER, self._directory / "attempts"
+        try:
+            gone = environments.make_room(str(root), str(attempts), wanted_bytes, unused_s)
+            disk = os.statvfs(self._directory)
+        except OSError as error:
+            raise FilesError(f"Python environments in {root} cannot be removed: {error.strerror}") from error
+        return Removed(gone=dict(gone), left={}, free_bytes=disk.f_bavail * disk.f_frsize)
 
     async def _supplied(self, worker: WorkerOrder) -> WorkerOrder:
         """Lay out the files of a worker's snapshot."""

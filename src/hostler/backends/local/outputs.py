@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hostler.agent.files import CHANGED_MAX, LAID_AT_NS, LEFT_SHOWN, OUTPUTS_MAX
 from hostler.agent.patterns import changed, matcher, walk
-from hostler.backends.base import Changed, Store
+from hostler.backends.base import Changed, Store, expect_no_links
 from hostler.model.errors import FilesError
 from hostler.model.files import FileRef
 from hostler.snapshots.store import expect_room
@@ -22,19 +22,23 @@ READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 def copied(folder: Path, patterns: Sequence[str], store: Store, attempt: str) -> tuple[FileRef, ...]:
     """Copy the files of a folder that patterns mean to that of an attempt's results, each at once or not at all.
 
-    Raises `FilesError` where there are none, or too many, or one cannot be read, and `OSError` where they cannot be
-    written.
+    Raises `FilesError` where there are none, or too many, or one cannot be read, `PartlyFetched` where there are
+    symbolic links among them, and `OSError` where they cannot be written.
     """
     wanted = matcher(patterns)
+    links: list[str] = []
     try:
-        paths = [path for path in walk(str(folder)) if wanted.fullmatch(path)]
+        paths = [path for path in walk(str(folder), links=links) if wanted.fullmatch(path)]
     except OSError as error:
         raise FilesError(f"{error.filename or folder} cannot be read: {error.strerror}") from error
     if not paths:
-        raise FilesError(f"it left no file that `outputs: {', '.join(patterns)}` means")
+        raise FilesError(f"it left no file that `outputs: {', '.join(patterns)}` means; links are not taken for files")
     if len(paths) > OUTPUTS_MAX:
         raise FilesError(f"it left {len(paths)} files, of which {OUTPUTS_MAX} can be fetched; pack them into one")
-    return _copied(folder, paths, store, attempt)
+    files = _copied(folder, paths, store, attempt)
+    links = [path for path in links if wanted.fullmatch(path)]
+    expect_no_links(_told(links), len(links), files)
+    return files
 
 
 def copied_changes(folder: Path, snapshot: str, store: Store, attempt: str) -> tuple[FileRef, ...]:
@@ -44,17 +48,24 @@ def copied_changes(folder: Path, snapshot: str, store: Store, attempt: str) -> t
     """
     laid = {file.path for file in store.snapshots.manifest(snapshot).files}
     left: list[str] = []
+    links: list[str] = []
     try:
-        found = [(path, os.lstat(folder / path).st_size) for path in changed(str(folder), laid, LAID_AT_NS, left)]
+        paths = changed(str(folder), laid, LAID_AT_NS, left, links)
+        found = [(path, os.lstat(folder / path).st_size) for path in paths]
     except OSError as error:
         raise FilesError(f"{error.filename or folder} cannot be read: {error.strerror}") from error
     largest = tuple(sorted(found, key=lambda file: -file[1])[:CHANGED_MAX])
-    shown = tuple(path.encode("utf-8", "backslashreplace").decode() for path in left[:LEFT_SHOWN])
-    told = Changed(largest, len(found), sum(size for _, size in found), shown, len(left))
+    size = sum(size for _, size in found)
+    told = Changed(largest, len(found), size, _told(left), len(left), _told(links), len(links))
     told.expect_few()
     files = _copied(folder, [path for path, _ in found], store, attempt) if found else ()
     told.expect_all(files)
     return files
+
+
+def _told(paths: Sequence[str]) -> tuple[str, ...]:
+    """The first of some paths, as text."""
+    return tuple(path.encode("utf-8", "backslashreplace").decode() for path in paths[:LEFT_SHOWN])
 
 
 def _copied(folder: Path, paths: Sequence[str], store: Store, attempt: str) -> tuple[FileRef, ...]:

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import asyncssh
 
-from hostler.backends.ssh import openssh, trust
+from hostler.backends.ssh import openssh, sessions, trust
 from hostler.backends.ssh.target import Habits, Target, jump, jumps
 from hostler.backends.ssh.trust import HostKey
 from hostler.model.errors import LinkLost, LinkRefused
@@ -22,6 +22,8 @@ from hostler.model.errors import LinkLost, LinkRefused
 Way: TypeAlias = tuple[str, ...]
 """Jump hosts, the nearest first; empty: straight on."""
 KEEPALIVES = 3
+OWN_KEY = "its host key"
+"""The host key of a node in a message that begins with the name of the node."""
 RESTS_S = (0.2, 0.5, 1.0)
 
 
@@ -93,7 +95,9 @@ class Network:
             if kept is None or kept.is_closed():
                 before, last = await self._tunnel(way[:-1]), jump(way[-1])
                 options = self._options(last)
-                kept = self._jumps[way] = await self._shake_hands(last, options, way[:-1], before)
+                kept = self._jumps[way] = await self._shake_hands(
+                    last, options, way[:-1], before, f"the host key of {last}"
+                )
             return kept
 
     async def _shake_hands(
@@ -102,9 +106,10 @@ class Network:
         options: asyncssh.SSHClientConnectionOptions,
         way: Way,
         tunnel: asyncssh.SSHClientConnection | None,
+        key: str = OWN_KEY,
     ) -> asyncssh.SSHClientConnection:
         """A connection; a server that drops strangers because there are many is asked again, a little later."""
-        async with _explained(target, options, self.habits):
+        async with _explained(target, options, self.habits, key):
             for rest_s in RESTS_S:
                 try:
                     async with self._gates[way]:
@@ -116,7 +121,7 @@ class Network:
 
     def _options(self, target: Target) -> asyncssh.SSHClientConnectionOptions:
         """What a target and the configuration say together. Passwords are never asked for, nor sent."""
-        habits, given = self.habits, dict[str, object]()
+        habits, given = self.habits, sessions.asyncssh_options()
         if target.port is not None:
             given["port"] = target.port
         if target.user is not None:
@@ -148,14 +153,14 @@ def _way(target: Target, options: asyncssh.SSHClientConnectionOptions) -> Way:
 
 @asynccontextmanager
 async def _explained(
-    target: Target, options: asyncssh.SSHClientConnectionOptions, habits: Habits
+    target: Target, options: asyncssh.SSHClientConnectionOptions, habits: Habits, key: str = OWN_KEY
 ) -> AsyncIterator[None]:
-    """Errors of SSH and of the network in words that say what to do."""
+    """Errors of SSH and of the network in words that say what to do; `key` names the host key that is compared."""
     try:
         async with asyncio.timeout(2 * habits.connect_s):
             yield
     except asyncssh.HostKeyNotVerifiable as error:
-        raise LinkRefused(_of_host_key(target, options, habits)) from error
+        raise LinkRefused(_of_host_key(target, options, habits, key)) from error
     except asyncssh.PermissionDenied as error:
         raise LinkRefused(
             f"{target} lets nobody in as {options.username!r} with the keys that are offered ({error.reason}); "
@@ -168,10 +173,10 @@ async def _explained(
         raise LinkLost(f"{target} cannot be reached: {why}; see whether it is on, and its SSH server runs") from error
 
 
-def _of_host_key(target: Target, options: asyncssh.SSHClientConnectionOptions, habits: Habits) -> str:
+def _of_host_key(target: Target, options: asyncssh.SSHClientConnectionOptions, habits: Habits, key: str) -> str:
     if trust.known(habits.known_hosts, options.host, "", options.port):
         return (
             f"{target} shows another host key than the one that is known: it was set up anew, or somebody stands in "
             "between. Ask its owner for the fingerprint, and see `hostler node trust`"
         )
-    return f"the host key of {target} is not known; compare its fingerprint and accept it: `hostler node trust`"
+    return f"{key} is not known; `hostler node trust {habits.fleet_file}`"

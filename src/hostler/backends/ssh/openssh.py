@@ -19,21 +19,19 @@ from typing import Any, TypeVar
 from hostler.backends.arriving import Disk, Wanted
 from hostler.backends.landing import Receiver
 from hostler.backends.receiver import Line
+from hostler.backends.ssh import sessions
 from hostler.backends.ssh.target import Habits, Target
 
 Result = TypeVar("Result")
 PROGRAM = "ssh"
 CIPHERS = "^aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 """Put first: they take half as long as what others would choose, and there may be much."""
-PLAIN = (
+TRUST = (
     *("BatchMode=yes", "StrictHostKeyChecking=yes", "UpdateHostKeys=no", "GlobalKnownHostsFile=none"),
-    *("ControlMaster=no", "ControlPath=none", "ClearAllForwardings=yes", "RemoteCommand=none", "ProxyJump=none"),
-    *("PermitLocalCommand=no", "PreferredAuthentications=publickey", f"Ciphers={CIPHERS}", "LogLevel=ERROR"),
-    *("RequestTTY=no", "ForwardX11=no", "ForwardAgent=no"),
-    *("NoHostAuthenticationForLocalhost=no", "VerifyHostKeyDNS=no"),
-    *("IgnoreUnknown=KnownHostsCommand", "KnownHostsCommand=none"),  # OpenSSH has it from 8.5 on
+    *("NoHostAuthenticationForLocalhost=no", "VerifyHostKeyDNS=no", "KnownHostsCommand=none"),
+    *("ProxyJump=none", "PreferredAuthentications=publickey", f"Ciphers={CIPHERS}", "LogLevel=ERROR"),
 )
-"""Nothing but the command, whatever else people have configured for their own sessions."""
+"""The same host keys and the same ways to log in as over the controller's own connection."""
 WAITING_BYTES = 1 << 20
 """What may lie in the socket that it writes to."""
 LONGEST_WORDS = 300
@@ -47,7 +45,8 @@ def command(target: Target, habits: Habits, remote: str) -> list[str] | None:
     if program is None or len(configs) > 1 or not all(_can_be_said(path) for path in paths):
         return None
     options = [
-        *PLAIN,
+        *sessions.openssh_options(),
+        *TRUST,
         "UserKnownHostsFile=" + " ".join(_said(path) for path in habits.known_hosts),
         f"ConnectTimeout={max(1, round(habits.connect_s))}",
         f"ServerAliveInterval={max(1, round(habits.keepalive_s))}",
@@ -136,6 +135,7 @@ class Client(asyncio.StreamReaderProtocol):
             stdin=its_input.fileno(),
             stdout=self._its_output.fileno(),
             stderr=subprocess.PIPE,
+            env=sessions.environment(),
             start_new_session=True,  # where nobody sits, nobody is asked for a password
         )
         self._receiver = Receiver(self._output)

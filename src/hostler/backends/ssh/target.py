@@ -37,6 +37,8 @@ class Habits:
     """Where host keys are known from; new ones are written to the first."""
     handshakes: int = 8
     """How many connections are made at once over one jump host: a server drops more than ten (`MaxStartups`)."""
+    fleet_file: str = "FLEET"
+    """How a remedy names the fleet file."""
     connect_s: float = 20.0
     keepalive_s: float = 10.0
     """How long a connection is silent until it is asked for a sign of life; three that fail end it."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hostler.cli.entries import entry_line
+from hostler.cli.fleet import draining_text
 from hostler.cli.show import Column, age, clean, clock, duration, live_table, percent, plural, quantity, shortened
 from hostler.cli.watching.follow import Sight
 from hostler.cli.watching.layout import NARROWEST, Line, Section, arranged
@@ -20,7 +21,7 @@ UNKNOWN = "–"
 HOUR_S = 3600.0
 INDENT = 9
 CLOCK = 10
-HEAD_MOST = 7
+HEAD_MOST = 8
 """Lines of the head, where the controller is lost."""
 FOLDED = 3
 STALE_S = 20.0
@@ -159,7 +160,7 @@ def told_head(sight: Sight[Any], now: float, width: int) -> Iterator[Line]:
     """Since when nothing is known, if so."""
     if sight.lost is not None:
         since, why = sight.lost
-        yield from _folded(f"since {_time(since)} ({duration(now - since)}): {why}", "LOST", f"{BAD} bold", width)
+        yield from folded(f"since {_time(since)} ({duration(now - since)}): {why}", "LOST", f"{BAD} bold", width)
         yield Line(f"what follows was so at {_time(sight.at)}; it goes on by itself", BAD)
     elif now - sight.at > STALE_S:
         yield Line(f"no answer for {duration(now - sight.at)}; what follows was so at {_time(sight.at)}", ODD)
@@ -172,6 +173,8 @@ def _head(sight: Sight[Fleet], now: float, width: int) -> Iterator[Line]:
     yield from told_head(sight, now, width)
     if status["leader"] is not None:
         yield Line(shortened(f"stands by and changes nothing; {clean(status['leader'])} leads", width), ODD)
+    if status["draining"] is not None:
+        yield Line(shortened(draining_text(status), width), ODD)
     waiting, held = jobs.get("pending", 0), sum(jobs.get(state, 0) for state in HELD)
     over = [f"{jobs[state]} {state}" for state in FINAL if jobs.get(state)]
     yield Line(f"jobs     {', '.join([f'{waiting} waiting', f'{held} running', *over])}")
@@ -246,20 +249,24 @@ def _queue(seen: Fleet, now: float, width: int) -> Iterator[Line]:
     waits = f": {first['waits_for']}" if first["waits_for"] else ""
     waited = duration(first["waited_s"])
     name = first["name"] if first["name"].startswith(first["work"]) else f"{first['work']} {first['name']}"
-    yield from _folded(f"{first['job']} {name}, waited {waited}{waits}", "next", "", width)
+    yield from folded(f"{first['job']} {name}, waited {waited}{waits}", "next", "", width)
     if seen.start is None:
         return
     at, late = seen.start["at"], seen.start["late_at"]
     when = "nobody can say when" if at is None else f"starts about {clock(at, now)}"
     hardly = "" if at is None or late is None else f", hardly after {clock(late, now)}"
-    yield from _folded(f"{when}{hardly} ({seen.start['why']})", "", DIM, width)
+    yield from folded(f"{when}{hardly} ({seen.start['why']})", "", DIM, width)
 
 
-def _folded(text: str, title: str, style: str, width: int) -> Iterator[Line]:
-    """A text beside its title, in lines that break between words; `FOLDED` of them at most."""
-    lines = textwrap.wrap(clean(text), width - INDENT, max_lines=FOLDED, placeholder=" …")
+def folded(text: str, title: str, style: str, width: int, indent: int = INDENT) -> Iterator[Line]:
+    """A text beside its title, in lines that break between words; `FOLDED` of them at most.
+
+    Without a title, all lines but the first are indented.
+    """
+    lines = textwrap.wrap(clean(text), width - indent, max_lines=FOLDED, placeholder=" …")
     for number, line in enumerate(lines):
-        yield Line(f"{'' if number else title:<{INDENT}}{line}", style)
+        first = f"{title:<{indent}}" if title else ""
+        yield Line(f"{' ' * indent if number else first}{line}", style)
 
 
 def _throughput(seen: Fleet, speeds: Speeds, now: float, width: int) -> Iterator[Line]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hostler.cli.show import Column, clean, live_table, plural
-from hostler.cli.watching.board import BAD, DIM, HEAD, HEAD_MOST, ODD, UNKNOWN, how_long, known, told_head
+from hostler.cli.watching.board import BAD, DIM, HEAD, HEAD_MOST, ODD, UNKNOWN, folded, how_long, known, told_head
 from hostler.cli.watching.follow import Sight
 from hostler.cli.watching.layout import NARROWEST, Line, Section, arranged
 
@@ -61,7 +61,9 @@ def draw(sight: Sight[Devices], entries: Sequence[View], now: float, width: int,
     )
     styled = [Line(line, _style(node, device)) for line, (node, device) in zip(lines, rows, strict=True)]
     head = Section(
-        0, HEAD_MOST, [*told_head(sight, now, max(width, NARROWEST)), *_head(rows), *_away(sight.seen.nodes)]
+        0,
+        HEAD_MOST,
+        [*told_head(sight, now, max(width, NARROWEST)), *_head(rows), *_away(sight.seen.nodes, max(width, NARROWEST))],
     )
     return arranged([head, Section(1, 1, styled, Line(title, DIM), "and {} more devices")], width, height)
 
@@ -79,11 +81,12 @@ def _head(rows: Sequence[tuple[View, View]]) -> Iterator[Line]:
     yield Line(f"{plural(len(rows), 'device')}, {busy} busy, utilisation {mean}", HEAD)
 
 
-def _away(nodes: Sequence[View]) -> Iterator[Line]:
+def _away(nodes: Sequence[View], width: int) -> Iterator[Line]:
     """Of nodes out of reach, what is shown is what was known."""
     for node in nodes:
         if node["link"] != "up":
-            yield Line(f"{node['name']} is out of reach: {clean(node['trouble'] or 'it does not answer')}", BAD)
+            why = node["trouble"] or "it does not answer"
+            yield from folded(f"{node['name']} is out of reach: {why}", "", BAD, width, indent=2)
 
 
 def _row(node: View, device: View, held: Mapping[str, Held], now: float) -> Sequence[object]:

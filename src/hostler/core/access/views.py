@@ -25,6 +25,7 @@ def token_views(state: State, now: float) -> Sequence[TokenView]:
             scope=token.scope,
             created_at=token.created_at,
             expires_at=token.expires_at,
+            left_s=None if token.expires_at is None else max(token.expires_at - now, 0.0),
             expired=not token.is_live(now),
         )
         for token in state.access.tokens.values()

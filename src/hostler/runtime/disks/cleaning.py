@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from hostler.agent.environments import FOLDER as ENVIRONMENTS
+from hostler.backends.base import KeepsEnvironments
 from hostler.model.artifacts import HUB, ReplicationRules
 from hostler.model.disks import CleanView, DoomedFile, Keeping, LeftView, RetentionView, TombView
 from hostler.model.errors import Conflict, FilesError, LinkError, UsageError
-from hostler.model.inputs import CopiesTold, FilesTold, Input
+from hostler.model.inputs import CopiesTold, DropTold, FilesTold, Input
 from hostler.model.rules import Targets
 from hostler.model.telemetry import Level
 from hostler.policy import retention
@@ -62,7 +64,10 @@ ITSELF = "retention"
 
 
 class Cleaner:
-    """Owns the retention of one state directory. `needs` reads the core's state, with the names of work folders."""
+    """Owns the retention of one state directory. `needs` reads the core's state, with the names of work folders.
+
+    `builders` returns the nodes, by name, that build their Python environments on the same disk.
+    """
 
     def __init__(
         self,
@@ -79,7 +84,9 @@ class Cleaner:
         tell: Callable[..., Awaitable[object]],
         trouble: Callable[[str], None],
         passing: Passing = pass_by,
+        builders: Callable[[], Mapping[str, KeepsEnvironments]] = dict,
     ) -> None:
+        self._builders = builders
         self._located = located
         self._roots = roots
         self._keeping = keeping
@@ -262,7 +269,20 @@ class Cleaner:
         freed = sum(each.file.bytes for each in done.moved)
         if freed < need:
             self._goes_on = await self._spreader.spread(planned.short, need - freed) > 0
+            if not self._goes_on:
+                await self._drop_environments(need - freed)
             self._tried_at = self._tried_at if self._goes_on else self._now()
+
+    async def _drop_environments(self, need: int) -> None:
+        """Remove Python environments that are not used, where artifacts were not enough: they can be built again."""
+        for node, backend in self._builders().items():
+            if need <= 0:
+                break
+            removed = await backend.drop_environments(need, retention.unused_s(self._keeping.rules))
+            if removed.gone:
+                paths, size = tuple(f"{ENVIRONMENTS}/{key}" for key in removed.gone), sum(removed.gone.values())
+                await self._tell(DropTold(node=node, who=ITSELF, dropped=paths, bytes=size))
+                need -= size
 
     async def _clean(self, planned: Planned, chosen: Iterable[Deletion], who: str) -> _Done:
         done = _Done()

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
+from hostler.agent.environments import FOLDER as ENVIRONMENTS
 from hostler.backends.base import Backend, KeepsStock, Stock
 from hostler.model.disks import CleanView, DoomedFile, Keeping, LeftView, RetentionView
 from hostler.model.errors import FilesError, LinkError, NotFound, UsageError
@@ -48,7 +49,6 @@ ROUND = 1024
 ITSELF = "retention"
 """Who cleans when nobody asked for it."""
 FOLDER = "artifacts/objects"
-ENVIRONMENTS = "environments"
 SILENT = "the node does not say what became of it"
 
 
