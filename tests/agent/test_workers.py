@@ -132,7 +132,7 @@ def test_a_part_that_is_nothing_or_the_whole_chunk_is_a_bad_answer(agent: Agent,
         (
             "long",
             "worker_protocol",
-            f"longer than {16 << 20} bytes; have it find fewer hits per chunk: a smaller",
+            f"longer than {6 << 20} bytes; have it find fewer hits per chunk: a smaller",
         ),
         ("infinite", "worker_protocol", "too large"),
         ("deep", "worker_protocol", "deeper"),

@@ -114,6 +114,9 @@ class FakeController(Client):
     def jobs(self, states: Sequence[str] = (), after: int = 0, limit: int = 100, **only: Any) -> Rows[Any]:
         return Rows(list(self.all_jobs(states, after, **only))[:limit])
 
+    def queue(self, limit: int | None = None) -> Any:
+        return []
+
     def status(self) -> Any:
         return {"jobs": Counter(job["state"] for job in self.jobs_by_id.values())}
 

@@ -145,6 +145,8 @@ def test_help_of_a_group_names_its_commands_and_cuts_nothing(name: str, hostler:
         (["--vers"], "no such option: --vers; `hostler --help` lists all commands"),
         (["node", "shw"], "no such command: node shw; did you mean show?; `hostler node --help` lists all"),
         (["jobs", "--stat", "done"], "no such option: --stat; did you mean --state?; `hostler jobs --help` shows how"),
+        (["submit", "--detach", "x"], "no such option: --detach; `hostler submit --help` shows how"),
+        (["submit", "--max-attempts", "1", "x"], "'1': CLASS=N is expected, as in `--max-attempts exit=1`"),
         (["jobs", "--limit"], "--limit needs a value; `hostler jobs --help` shows how"),
         (["jobs", "--json=yes"], "--json takes no value, and 'yes' is given; leave it out"),
         (["jobs", "j1", "j2"], "unexpected words: j1 j2; leave them out; `hostler jobs --help` shows how"),

@@ -90,7 +90,7 @@ def test_constraint_that_no_node_meets_is_explained_and_stuck() -> None:
     driver.submit(script(resources=Resources(nodes=("c",))))
     explained = explain_job(driver.state, driver.core.index, driver.state.jobs["j1"])
     assert explained.gates == {"node": 2}
-    assert explained.devices["a/cuda0"] == "does not fit: node: needs node c, not a"
+    assert explained.devices["a/cuda0"] == "does not fit: needs node c, not a"
     assert is_stuck(driver.state, driver.core.index, ["a", "b"])
 
 
@@ -122,7 +122,7 @@ def test_script_without_a_device_waits_for_a_gpu_of_the_fleet() -> None:
     assert places(driver) == {"j1": "n/cuda0", "j3": "n/cpu0"}
     assert waiting_for_gpu(driver, ids) == 2
     said = explain_job(driver.state, driver.core.index, driver.state.jobs["j2"]).devices["n/cpu0"]
-    assert said == "device kind: j2 states no device and waits for a GPU; with device `any` it would take n/cpu0, too"
+    assert said == "device kind: j2 states no device and waits for a GPU; with `--device any` it would take n/cpu0, too"
     driver.tell(ended("j3.1"))
     assert places(driver) == {"j1": "n/cuda0", "j4": "n/cpu0"}
 

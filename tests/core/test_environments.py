@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hostler.core.explain import explain_job
+from hostler.core.notes import notes_of
 from hostler.core.shown import bans
 from hostler.model import events, inputs
 from hostler.model.commands import AttemptOrder, Launch, Setup
@@ -197,3 +199,17 @@ def test_key_submitted_with_another_environment_is_the_job_it_was() -> None:
     driver = world()
     first = driver.submit(replace(job(environment=FILE), key="k"))
     assert driver.submit(replace(job(environment=replace(FILE, sha256="d" * 64)), key="k")) == first
+
+
+def test_note_on_a_failed_environment_is_a_sentence_that_names_the_node() -> None:
+    driver = world("here")
+    (first,) = driver.submit(job(environment=FILE))
+    build_fails(driver, f"{first}.1")
+    (second,) = driver.submit(job(environment=FILE))
+    (found,) = notes_of(driver.state, driver.core.index, [driver.state.jobs[second]])
+    assert re.fullmatch(
+        r"the environment of requirements\.txt could not be built on node here for j1 \(.*\); it is built again in "
+        r"29m 59s, or at once by `hostler retry j1` \(environment, \d devices?\)",
+        found.why,
+    )
+    assert "mend node here" in (driver.state.jobs[first].why or "")

@@ -136,7 +136,7 @@ class TestStart:
         assert first is not None
         assert second is not None
         assert (first.at, second.at) == (None, None)
-        assert "too few of its like have ended" in first.why
+        assert "too few jobs like those have ended" in first.why
         assert second.why == "it comes after j2"
 
     def test_a_job_before_it_of_which_nobody_knows_how_long_it_takes(self) -> None:
@@ -182,7 +182,7 @@ class TestChanges:
         world = fleet(rig("a", count=3), rig("b", vram_gb=80.0))
         world.submit(script(), script(resources=Resources(vram_gb=200)))
         found = changes(world, "j2")
-        assert "a need of less VRAM than 200 GB: it would fit on 4 devices more" in found
+        assert "less than `--vram-gb 200`: it would fit on 4 devices more" in found
         assert "more devices with 200 GB of VRAM: 0 of the fleet have it, the largest has 80 GB" in found
         assert not any("ends on" in change for change in found), "what it does not fit on does not matter"
 

@@ -104,13 +104,13 @@ def test_texts_name_the_device_that_they_are_about(nodes: tuple[NodeSpec, ...]) 
         assert not re.search(r"\d\.\d{2,} GB", text), "sizes of memory have one decimal"
 
 
-def test_counts_have_their_filters_as_nouns() -> None:
+def test_counts_of_excluded_devices_are_sentences() -> None:
     world = fleet(rig("a", count=2), rig("b", vram_gb=16.0), rig("c", price_per_h=9.0, limits=NodeLimits(work=())))
     world.tell(inputs.CordonDevice(device="a/cuda1"))
     world.submit(script("a"), script("b"), script("c"), script("big", resources=Resources(vram_gb=20)))
     world.submit(script(resources=BIG))
-    assert "of 2 devices it fits on, 2 are excluded (taken 1, cordon 1); " in told(world, "j4").summary
-    assert "it fits on no device of the fleet (VRAM 3, work kind 1)" in told(world, "j5").summary
+    assert "of 2 devices it fits on, 1 is taken, 1 is cordoned; " in told(world, "j4").summary
+    assert "it fits on no device of the fleet: 3 have too little VRAM, 1 takes other work" in told(world, "j5").summary
     (idle,) = [text for text in device_texts(world, "c/cuda0") if "is idle" in text]
     assert idle == "c/cuda0 is idle: 3 waiting jobs are excluded (work kind 3)"
     for text in all_texts(world):
@@ -170,3 +170,20 @@ def test_shares_of_kinds_are_told_in_full() -> None:
     world.tell(ended("j1.1"))
     (lease,) = world.of(events.AttemptLeased)
     assert lease.why.startswith("evaluation (0% of the device time, its share is 9%) before script; ")
+
+
+def test_summary_of_a_job_that_is_over_is_a_sentence() -> None:
+    world = fleet(rig("a"))
+    world.submit(script("a"))
+    world.submit(script("b", after=("j1",)))
+    world.tell(inputs.Cancel(job="j1"), ended("j1.1", signal=15))
+    assert told(world).summary.startswith("j1 was cancelled")
+    assert told(world, "j2").summary.startswith("j2 failed: ")
+
+
+def test_options_of_submit_are_named_where_they_would_help() -> None:
+    world = fleet(rig("a"))
+    world.submit(script("a", resources=Resources(device="cpu")))
+    said = told(world)
+    assert said.summary == "j1 waits: it fits on no device of the fleet: 1 is of another kind"
+    assert said.changes[0].what == "`--device any` instead of `--device cpu`: it would fit on 1 device more"

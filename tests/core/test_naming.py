@@ -70,3 +70,21 @@ def test_a_key_of_the_same_submission_goes_before_a_name() -> None:
     driver.submit(script("a"))
     driver.submit(script("b", key="a"), script("c", after=("a",)))
     assert driver.state.jobs["j3"].after == ("j2",)
+
+
+def test_name_that_no_job_has_brings_the_one_most_like_it() -> None:
+    driver = fleet()
+    driver.submit(script("train"), script("evaluate"))
+    with pytest.raises(NotFound, match=r"there is no job 'trian'; did you mean 'train'\?; `hostler jobs` lists them"):
+        find_job(driver.state, "trian")
+    with pytest.raises(NotFound, match=r"there is no job 'other'; `hostler jobs` lists them"):
+        find_job(driver.state, "other")
+
+
+def test_name_of_several_jobs_has_their_ids_newest_first() -> None:
+    driver = fleet()
+    driver.submit(script("train"), script("train"))
+    with pytest.raises(
+        UsageError, match=r"2 jobs are named 'train': j2 \(.*\), j1 \(.*\)\. Name one of them by its id"
+    ):
+        find_job(driver.state, "train")

@@ -25,7 +25,7 @@ def test_a_job_that_fits_has_no_note_even_where_all_is_taken() -> None:
 
 def test_a_gpu_where_there_is_none_is_told_in_plain_words() -> None:
     (found,) = notes(fleet(devices=2), script("a", resources=GPU), script("b"), script("c", resources=GPU))
-    assert found == SubmitNote(job="j1", count=2, fits=False, why="needs a GPU, and n has none (2 CPU slots)")
+    assert found == SubmitNote(job="j1", count=2, fits=False, why="needs a GPU, and node n has none (2 CPU slots)")
 
 
 def test_a_vram_need_names_the_devices_and_what_they_have() -> None:
@@ -66,7 +66,7 @@ def test_strict_submits_all_or_nothing() -> None:
     (refused,) = driver.answers
     assert isinstance(refused, SpecError)
     assert str(refused) == (
-        "job 'train' cannot run on any device: needs a GPU, and n has none (1 CPU slot). "
+        "job 'train' cannot run on any device: needs a GPU, and node n has none (1 CPU slot). "
         "Nothing was submitted, as strict asks"
     )
     assert (driver.state.jobs, driver.state.seq, driver.state.next_job) == ({}, seq, 1)

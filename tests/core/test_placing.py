@@ -161,7 +161,7 @@ class TestLimits:
         world.submit(play())
         assert places(world) == {}
         told = explain_job(world.state, world.core.index, world.state.jobs["j1"])
-        assert "price cap" in told.devices["a/cuda0"]
+        assert "costs 3 per hour" in told.devices["a/cuda0"]
 
 
 class TestYielding:

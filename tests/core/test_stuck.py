@@ -31,9 +31,9 @@ def test_what_every_device_is_too_dear_for_is_stuck_and_says_why() -> None:
     assert stuck(world)
     (row,) = queue_rows(world.state, world.core.index, 10)
     assert row.waits_for is not None
-    assert row.waits_for.startswith("fits on no device: price cap: costs ")
+    assert row.waits_for.startswith("fits on no device: costs ")
     summary = explain_job(world.state, world.core.index, world.state.jobs["j1"]).summary
-    assert "it fits on no device of the fleet (price cap 2)" in summary
+    assert "it fits on no device of the fleet: 2 cost too much" in summary
 
 
 def test_so_is_a_sweep() -> None:

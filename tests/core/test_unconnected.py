@@ -91,6 +91,12 @@ def test_explanation_names_the_node_that_is_not_connected_first() -> None:
     assert f"rig-1 is not connected: {KEY}" in explained(world, "j2").summary
 
 
+def test_connection_of_a_node_is_no_remedy_for_a_job_that_fits_elsewhere() -> None:
+    world = world_with()
+    world.submit(script(), script(), script())
+    assert not [change for change in explained(world, "j3").changes if "rig-1" in change.what]
+
+
 def test_queue_names_the_node_that_is_not_connected() -> None:
     world = world_with()
     world.submit(script(resources=THERE))

@@ -28,7 +28,7 @@ def waits(world: Driver, limit: int = 10) -> list[str | None]:
 def test_a_job_that_fits_on_no_device_says_so() -> None:
     world = fleet()
     world.submit(script(), script(), script(resources=GPU), sweep(resources=GPU))
-    gate = "fits on no device: device kind: needs a GPU, n/cpu0 is a CPU slot"
+    gate = "fits on no device: needs a GPU, n/cpu0 is a CPU slot"
     assert waits(world) == ["the device it fits on is taken", gate, gate]
     assert waits(world, limit=2) == ["the device it fits on is taken", gate]
 
@@ -49,7 +49,7 @@ def test_what_is_too_dear_fits_nowhere_either() -> None:
     rules = Rules(cost=Cost(max_price_per_h={WorkKind.SCRIPT: 1.0}))
     world = rigs(rig(price_per_h=3.0), rules=rules)
     world.submit(script(resources=GPU))
-    assert waits(world) == ["fits on no device: price cap: costs 3 per hour, script may cost 1"]
+    assert waits(world) == ["fits on no device: costs 3 per hour, script may cost 1"]
 
 
 def test_one_gate_is_told_in_its_own_words() -> None:
@@ -64,7 +64,7 @@ def test_several_gates_are_counted() -> None:
     world.tell(inputs.NodeFound(node=node("m")), link_up("m", agent="m"))
     world.tell(inputs.LinkDown(node="m", why="gone"))
     world.submit(script(), script(), script())
-    assert waits(world) == ["2 taken, 1 link, of 3 devices"]
+    assert waits(world) == ["of 3 devices, 2 are taken, 1 is out of reach"]
 
 
 def test_a_sweep_that_has_devices_waits_for_nothing() -> None:

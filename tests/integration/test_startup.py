@@ -116,7 +116,7 @@ def test_command_during_start_up_waits_for_the_controller(fleet: Fleet, hostler:
 
 
 def test_a_second_controller_is_refused_and_the_first_goes_on(living: Fleet, hostler: Hostler) -> None:
-    refused(hostler, living, "another controller runs", "--state-dir")
+    refused(hostler, living, "a controller runs for", "--state-dir")
     assert living.over(living.script("true"))["job"]["state"] == "done"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.conftest import Fleet, Hostler, HostlerIn
 
-GPU_NOTE = "fits on no device: needs a GPU, and here has none (2 CPU slots)"
+GPU_NOTE = "fits on no device: needs a GPU, and node here has none (2 CPU slots)"
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_strict_submits_nothing(living: Fleet, typed: Hostler) -> None:
     before = living.client.status()["seq"], sum(living.client.status()["jobs"].values())
     said = typed("submit", "--strict", "--own-dir", "--device", "gpu", "--name", "train", "--", "true")
     assert (said.status, said.out) == (2, "")
-    assert "job 'train' cannot run on any device: needs a GPU, and here has none (2 CPU slots)" in said.err
+    assert "job 'train' cannot run on any device: needs a GPU, and node here has none (2 CPU slots)" in said.err
     assert sum(living.client.status()["jobs"].values()) == before[1]
 
 

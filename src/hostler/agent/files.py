@@ -45,7 +45,7 @@ LEFT_SHOWN = 3
 CODE = origin(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 """Where ``hostler`` is imported from: the zipapp; asked for while the working directory is still the one it was."""
 _LONGEST_LINE = 16 << 20
-_LONGEST_ANSWER = 64 << 20  # what the controller takes for a line
+_LONGEST_ANSWER = 8 << 20  # what the controller takes for a line
 _SMALL_BYTES = 1 << 18
 _OUTPUT_BYTES = 1 << 18  # less than what is copied at a time: that goes past the buffer
 _F_SETPIPE_SZ = 1031  # fcntl(2); Python names it from 3.10 on

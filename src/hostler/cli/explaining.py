@@ -51,7 +51,7 @@ def device_lines(told: View, now: float) -> Iterator[str]:
     for each in told["pressures"]:
         yield from paragraph(pressure_text(each, now), "- ", "  ")
     for held in told["held"]:
-        ends = "nobody knows until when" if held["ends_at"] is None else f"until about {clock(held['ends_at'], now)}"
+        ends = "until when is not known" if held["ends_at"] is None else f"until about {clock(held['ends_at'], now)}"
         name = held["name"] if held["name"].startswith(held["work"]) else f"{held['work']} {held['name']}"
         about = f"{held['id']}: {name}, for {duration(now - held['since'])}, {ends}"
         yield ""
@@ -75,7 +75,7 @@ def _without(says: str, device: str) -> str:
 
 def _start(start: View, now: float) -> str:
     if start["at"] is None:
-        return f"when it starts, nobody can say: {start['why']}"
+        return f"no start can be estimated: {start['why']}"
     soon = f"expected to start about {_clock_in(start['at'], now)}"
     late = "" if start["late_at"] is None else f", hardly later than {_clock_in(start['late_at'], now)}"
     return f"{soon}{late}: {start['why']}"

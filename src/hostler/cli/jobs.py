@@ -18,20 +18,25 @@ from hostler.cli.entries import entry_lines
 from hostler.cli.errors import print_error, status_of
 from hostler.cli.groups import OPEN, JobsOrGroups, count, expect_group, is_group, parameters_text
 from hostler.cli.show import (
+    BELOW,
+    UNLIMITED,
     Column,
     age,
     clean,
     compact,
+    live_table,
     maybe,
     plural,
     say,
     say_json,
+    shortened,
     standing,
     table,
+    table_width,
     terminal_width,
     wrapped,
 )
-from hostler.client.outcomes import headline, is_over
+from hostler.client.outcomes import headline, is_over, reason_of
 from hostler.model.errors import AnswerError, HostlerError, LinkError, NotFound, StoreError
 from hostler.model.units import duration
 
@@ -77,8 +82,12 @@ JOB_COLUMNS: Mapping[Column, Callable[[View, float], object]] = {
     Column("DURATION", right=True): lambda job, now: _duration(job, now),
     Column("DEVICE", yields=True): lambda job, now: job["device"] or "-",
     Column("NAME", yields=True): lambda job, now: job["name"],
-    Column("WHY", yields=True): lambda job, now: headline(job["why"] or ""),
 }
+WHY = Column("WHY", yields=True)
+"""The last column where a program reads the list; on a terminal, a reason stands below its row."""
+USUAL_WAITS = ("all ", "a device would take it", "the device it fits on is taken")
+"""Beginnings of what a job waits for that is in its turn (`core.waits`): `queue` has them."""
+QUEUE_MOST = 1000
 ONLY_WIDE = frozenset({"PRIO", "AGE"})
 """Columns that a narrow terminal has no room for."""
 
@@ -120,16 +129,48 @@ def jobs(
     if group is not None:
         expect_group(group, "`hostler jobs --json` has the groups of jobs")
     only = Only(group, node, None if name is None else _pattern(name))
-    found, left_out = _newest(client(state_dir), state or [], limit if as_json else limit or SHOWN, only)
+    asked = client(state_dir)
+    found, left_out = _newest(asked, state or [], limit if as_json else limit or SHOWN, only)
     if as_json:
         say_json(list(found))
         return
     now = time.time()
     shown = [each for each in JOB_COLUMNS if terminal_width() >= WIDE or each.title not in ONLY_WIDE]
+    waits = _waits(asked) if any(job["state"] == State.PENDING for job in found) else {}
     rows = [[JOB_COLUMNS[each](job, now) for each in shown] for job in found]
-    say(table(shown, rows) if found else ["no jobs"])
+    say(_job_lines(shown, rows, [_reason(job, waits) for job in found]) if found else ["no jobs"])
     if left_out:
         print(f"and {left_out} older; `--limit {left_out + len(found)}` shows them, too", file=sys.stderr)
+
+
+def _job_lines(shown: Sequence[Column], rows: Sequence[Sequence[object]], reasons: Sequence[str]) -> Iterator[str]:
+    """On a terminal, a line for each job, and one below it for its reason; otherwise a line that has all of it."""
+    if table_width() == UNLIMITED:
+        yield from table([*shown, WHY], [[*row, reason] for row, reason in zip(rows, reasons, strict=True)])
+        return
+    width = table_width()
+    title, *lines = live_table(shown, rows, width)
+    yield title
+    for line, reason in zip(lines, reasons, strict=True):
+        yield line
+        if reason:
+            yield BELOW + shortened(clean(reason), max(width - len(BELOW), 3))
+
+
+def _reason(job: View, waits: Mapping[str, str]) -> str:
+    """Why a job has ended as it has, or what it waits for that is not just its turn."""
+    if is_over(job):
+        return reason_of(job)
+    return waits.get(job["id"]) or headline(job["why"] or "")
+
+
+def _waits(asked: Client) -> Mapping[str, str]:
+    """What jobs of the queue wait for, those aside that wait for their turn."""
+    return {
+        row["job"]: row["waits_for"]
+        for row in asked.queue(QUEUE_MOST)
+        if row["waits_for"] and not row["waits_for"].startswith(USUAL_WAITS)
+    }
 
 
 def show(name: JobName, as_json: Json = False, state_dir: StateDir = None) -> None:
@@ -228,7 +269,7 @@ def priority(
     if as_json:
         say_json([changed])
         return
-    print(_standing_line(changed))
+    print(f"{_standing_line(changed)}, priority {changed['priority']}")
 
 
 def _explained(asked: Client, name: str) -> tuple[View, Callable[[View, float], Iterator[str]]]:
@@ -370,7 +411,7 @@ def _process(attempt: View | None) -> str:
 
 
 def _standing_line(job: View) -> str:
-    return f"{job['id']} {standing(job)}, priority {job['priority']}"
+    return f"{job['id']} {standing(job)}"
 
 
 def _change_each(names: Sequence[str], change: Callable[[str], tuple[View | None, str]], as_json: bool) -> int:

@@ -96,11 +96,15 @@ def _next(flag: str, rest: Iterable[str]) -> str:
     raise UsageError(f"{flag} needs a value")
 
 
+CLOSE = 0.7
+"""How much alike two words are at least of which one is suggested for the other, as `difflib` counts."""
+
+
 def similar(word: str, known: Iterable[str]) -> str:
     """The end of a message on an unknown word: the known one that is most like it, if one is."""
     from difflib import get_close_matches
 
-    found = get_close_matches(word, known, n=1)
+    found = get_close_matches(word, known, n=1, cutoff=CLOSE)
     return f"; did you mean {found[0]}?" if found else ""
 
 

@@ -43,7 +43,7 @@ def _of_script(payload: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) 
     if payload.get("python_env") not in (None, "none"):
         yield f"Python environment: {payload['python_env']}, built once on each node"
     elif environment is not None and others:
-        yield f"Python environment: {environment['file']}, built once on each node on another machine"
+        yield f"Python environment: {environment['file']}, built once on each other machine"
     elif word in PYTHONS and "PATH" not in payload.get("env", {}):
         named = [node for node in others if node["python"] != USUAL]
         yield from (f"{word} → {node['python']} (on {node['name']})" for node in named[:NODES_SHOWN])

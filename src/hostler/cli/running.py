@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from hostler.cli.common import Json, OwnStateDir, directory
 from hostler.cli.configs import settings_json, settings_lines
 from hostler.cli.declarations import Argument, Option
+from hostler.cli.service import expect_none
 from hostler.cli.show import clean, plural, say, say_json
 from hostler.model.errors import UsageError
 
@@ -49,6 +50,7 @@ def up(
       hostler up fleet.yaml --detach
       hostler up --until-idle examples/laptop.yaml
     """
+    expect_none(_own_directory(fleet_file, state_dir))
     if detach:
         return _detached(fleet_file, host, port, state_dir, until_idle=until_idle)
     # What is made as modules are imported stays: to search it for garbage, over and over, is a sixth of the start.
@@ -104,6 +106,21 @@ def check(
     status = _proved(loaded, offline=offline, as_json=False)
     print(f"{'has faults' if failed else 'good' if not status else 'not proved'}: {', '.join(counts)}")
     return failed or status
+
+
+def _own_directory(fleet_file: Path | None, state_dir: Path | None) -> Path:
+    """The state directory; the fleet file is read only where it may name one, as that takes a second."""
+    if state_dir is not None or fleet_file is None:
+        return directory(state_dir)
+    try:
+        names_none = b"state_dir" not in fleet_file.read_bytes()
+    except OSError:
+        names_none = False  # reading it as a fleet file has the message
+    if names_none:
+        return directory(None)
+    from hostler.settings import load
+
+    return load(fleet_file, os.environ).state_dir
 
 
 def _detached(

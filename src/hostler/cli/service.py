@@ -75,7 +75,7 @@ def detached(words: Sequence[str], state_dir: Path) -> int:
 
     Its start screen is printed. Raises `StoreError` where it is not ready in time.
     """
-    _expect_none(state_dir)
+    expect_none(state_dir)
     log = state_dir / LOG
     with _opened(log) as out:
         begin = out.tell()
@@ -129,12 +129,12 @@ def _screen(lines: Sequence[str]) -> Sequence[str]:
     return lines[: ends[0]] if ends else ()
 
 
-def _expect_none(state_dir: Path) -> None:
+def expect_none(state_dir: Path) -> None:
     """Raise `UsageError` where a controller runs there already."""
     if _is_held(state_dir):
         raise UsageError(
             f"a controller runs for {state_dir} already; `hostler down` lets it end once nothing runs, "
-            "`hostler down --now` at once"
+            "`hostler down --now` at once. Or name another directory with --state-dir"
         )
 
 

@@ -278,7 +278,10 @@ def submit(
 
 def attempts(words: Sequence[str] | None) -> dict[str, int]:
     """Budgets by failure class from `CLASS=N`."""
-    return {name: whole("--max-attempts", count) for name, count in assignments("--max-attempts", words).items()}
+    return {
+        name: whole("--max-attempts", count)
+        for name, count in assignments("--max-attempts", words, "CLASS=N", "exit=1").items()
+    }
 
 
 def _option_of(field: str) -> str:

@@ -33,13 +33,16 @@ def interval(option: str, word: str) -> tuple[int, int]:
     return first, last
 
 
-def assignments(option: str, words: Sequence[str] | None) -> dict[str, str]:
-    """`NAME=VALUE` words; no name twice."""
+def assignments(
+    option: str, words: Sequence[str] | None, form: str = "NAME=VALUE", example: str | None = None
+) -> dict[str, str]:
+    """`NAME=VALUE` words; no name twice. An error names the form, and an example."""
     found: dict[str, str] = {}
     for word in words or ():
         name, sign, value = word.partition("=")
         if not sign or not name:
-            raise UsageError(f"{option} {word!r} is no assignment; write NAME=VALUE")
+            such = "" if example is None else f", as in `{option} {example}`"
+            raise UsageError(f"{option} {word!r}: {form} is expected{such}")
         if name in found:
             raise UsageError(f"{option} gives {name!r} twice; once is enough")
         found[name] = value

@@ -30,8 +30,13 @@ def outcome(job: Mapping[str, Any]) -> str:
     """
     if job["state"] == "done":
         return f"{job['id']} done{_took(job)}"
-    why = _failure(headline(str(job["why"] or "")))
+    why = reason_of(job)
     return f"{job['id']} {job['state']}" + (f": {why}" if why else "")
+
+
+def reason_of(job: Mapping[str, Any]) -> str:
+    """Why a job has ended as it has, with the exit status and the count of attempts in front."""
+    return _failure(headline(str(job["why"] or "")))
 
 
 def headline(text: str) -> str:

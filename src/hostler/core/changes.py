@@ -30,6 +30,9 @@ def changes_of(
         if verdict.gate is not None and not verdict.never:
             by_gate[verdict.gate].append(name)
     yield from _before_all(state, index, job)
+    if all(verdict.never for verdict in verdicts.values()):
+        for node in away.unconnected(state, job.spec.resources)[:LISTED]:
+            yield Change(what=f"{node.spec.name} is connected")
     yield from _by_time(state, index, job, by_gate)
     yield from _by_others(state, index, job, by_gate)
     if start.ahead:
@@ -44,8 +47,6 @@ def _before_all(state: State, index: Index, job: Job) -> Iterator[Change]:
         yield Change(what="its rest after a failure is over", at=job.not_before)
     if index.draining:
         yield Change(what="the next `hostler up`, once this controller has ended")
-    for node in away.unconnected(state, job.spec.resources)[:LISTED]:
-        yield Change(what=f"{node.spec.name} is connected")
 
 
 def _by_time(state: State, index: Index, job: Job, by_gate: Mapping[str, list[str]]) -> Iterator[Change]:
@@ -142,17 +143,17 @@ def _by_need(state: State, index: Index, job: Job) -> Iterator[Change]:
 
 def _lesser(need: Resources) -> Iterator[tuple[str, Resources]]:
     if need.vram_gb:
-        yield f"a need of less VRAM than {gigabytes(need.vram_gb)} GB", replace(need, vram_gb=0.0)
+        yield f"less than `--vram-gb {gigabytes(need.vram_gb)}`", replace(need, vram_gb=0.0)
     if need.tiers:
-        yield f"other tiers than {' or '.join(map(str, need.tiers))}", replace(need, tiers=())
+        yield f"another `--tier` than {' or '.join(map(str, need.tiers))}", replace(need, tiers=())
     if need.gpus > 1:
-        yield f"a need of fewer devices than {need.gpus}", replace(need, gpus=1)
+        yield f"fewer than `--gpus {need.gpus}`", replace(need, gpus=1)
     if need.cpus:
-        yield f"a need of fewer host CPUs than {need.cpus:g}", replace(need, cpus=0.0)
+        yield f"less than `--cpus {need.cpus:g}`", replace(need, cpus=0.0)
     if need.memory_gb:
-        yield f"a need of less memory than {need.memory_gb:g} GB", replace(need, memory_gb=None)
+        yield f"less than `--memory-gb {need.memory_gb:g}`", replace(need, memory_gb=None)
     if need.device in ("cpu", "gpu"):
-        yield f"any device, not only a {need.device.upper()}", replace(need, device="any")
+        yield f"`--device any` instead of `--device {need.device}`", replace(need, device="any")
 
 
 def _more_vram(index: Index, wanted_gb: float) -> Change:

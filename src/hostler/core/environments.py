@@ -11,6 +11,7 @@ from hostler.model import events, inputs
 from hostler.model.commands import Setup
 from hostler.model.events import Event
 from hostler.model.fleet import NodeSpec
+from hostler.model.units import duration
 from hostler.model.views import BanView
 from hostler.model.work import NO_ENVIRONMENT, Payload, ScriptPayload
 from hostler.policy import retry
@@ -90,7 +91,8 @@ def gate(state: State, job: Job, node: NodeSpec, now: float) -> Refusal | None:
     hold = None if file_of(payload, node) is None else state.environments[node.name].get(key_of(payload) or "")
     if hold is None or hold.until <= now:
         return None
-    return Refusal(gate=Gate.ENVIRONMENT, why=f"{_held(node.name, hold)}, is built again in {hold.until - now:.0f} s")
+    again = f"it is built again in {duration(hold.until - now)}, or at once by `hostler retry {hold.job}`"
+    return Refusal(gate=Gate.ENVIRONMENT, why=f"{_failed(node.name, hold)}; {again}")
 
 
 def failed(state: State, index: Index, job: Job, ended: inputs.Ended, emit: Emit) -> None:
@@ -117,7 +119,7 @@ def bans(state: State, now: float) -> Iterator[BanView]:
         for hold in holds.values():
             if hold.until > now:
                 yield BanView(
-                    kind="environment", what=node, of=hold.job, owner="scheduler", why=_held(node, hold),
+                    kind="environment", what=node, of=hold.job, owner="scheduler", why=_with_retry(node, hold),
                     since=hold.since, until=hold.until,
                 )  # fmt: skip
 
@@ -158,5 +160,9 @@ def _look_again(index: Index, node: str, at: float) -> None:
         index.look_again(name, at)
 
 
-def _held(node: str, hold: EnvironmentHold) -> str:
-    return f"{hold.file} could not be built on {node} for {hold.job} ({hold.why}); `hostler retry {hold.job}` ends this"
+def _with_retry(node: str, hold: EnvironmentHold) -> str:
+    return f"{_failed(node, hold)}; `hostler retry {hold.job}` builds it again"
+
+
+def _failed(node: str, hold: EnvironmentHold) -> str:
+    return f"the environment of {hold.file} could not be built on node {node} for {hold.job} ({hold.why})"

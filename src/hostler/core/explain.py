@@ -11,7 +11,7 @@ from hostler.core.changes import changes_of
 from hostler.core.gangs import partners
 from hostler.core.index import Index
 from hostler.core.loop import spawning
-from hostler.core.starting import DRAINING, HELD, Verdict, ends_at, filter_counts, start_of
+from hostler.core.starting import DRAINING, HELD, Verdict, ends_at, excluded_words, start_of
 from hostler.core.state import Device, Job, Node, State
 from hostler.core.trust import decide as trust
 from hostler.model.fleet import Link, Process
@@ -23,6 +23,9 @@ from hostler.policy.retry import PRINTED
 
 BARRED = "barred"
 """The gate of a device that keeps failing at a sweep."""
+ENDS = {JobState.DONE: "is done", JobState.FAILED: "failed", JobState.CANCELLED: "was cancelled"}
+EVIDENT = frozenset({Gate.KIND, Gate.NODE, Gate.PRICE})
+"""Filters whose reasons are whole sentences."""
 LISTED = 8
 NO_CLASS = "not in the fleet any more"
 """The class of a device that its node has no more, and that still holds something."""
@@ -68,7 +71,7 @@ def verdict_of(state: State, index: Index, job: Job, device: Device) -> Verdict:
         return Verdict(gate=None, says=f"holds it{behind}{away}")
     refusal = gates.misfit(state, index, job, device)
     if refusal is not None:
-        return Verdict(gate=refusal.gate, says=f"does not fit: {refusal}", never=True)
+        return Verdict(gate=refusal.gate, says=f"does not fit: {plain(refusal)}", never=True)
     sweep = state.sweeps.get(job.id)
     if sweep is not None and name in sweep.barred:
         says = f"barred for this sweep until `hostler retry {job.id}`: {sweep.barred[name]}"
@@ -86,13 +89,18 @@ def verdict_of(state: State, index: Index, job: Job, device: Device) -> Verdict:
     )
 
 
+def plain(refusal: Refusal) -> str:
+    """Why a device refuses work, with its filter where the reason does not say what it is about."""
+    return refusal.why if refusal.gate in EVIDENT else str(refusal)
+
+
 def _holds(job: Job, device: Device) -> bool:
     return job.attempt is not None and job.attempt.id in device.attempts
 
 
 def _summary(state: State, index: Index, job: Job, verdicts: Mapping[str, Verdict], start: StartView | None) -> str:
     if job.state.final:
-        return f"{job.id} is {job.state}" + (f": {job.why.partition(PRINTED)[0]}" if job.why else "")
+        return f"{job.id} {ENDS[job.state]}" + (f": {job.why.partition(PRINTED)[0]}" if job.why else "")
     if job.cancelling is not None:
         return f"{job.id} is being cancelled ({job.cancelling}); its process is being ended{_away(state, index, job)}"
     if job.id in state.sweeps and state.sweeps[job.id].leases:
@@ -124,7 +132,7 @@ def _why_waiting(state: State, index: Index, job: Job, verdicts: Mapping[str, Ve
         return unconnected or "the fleet has no devices yet"
     fitting = [verdict for verdict in verdicts.values() if not verdict.never]
     if not fitting:
-        none = f"it fits on no device of the fleet ({_counted(verdicts.values())})"
+        none = f"it fits on no device of the fleet: {_counted(verdicts.values())}"
         return away.all_unconnected(state, job.spec.resources) or none + (f"; {unconnected}" if unconnected else "")
     if index.draining:
         return f"{DRAINING}; the next `hostler up` starts it"
@@ -135,13 +143,12 @@ def _why_waiting(state: State, index: Index, job: Job, verdicts: Mapping[str, Ve
     excluded = sum(verdict.gate is not None for verdict in fitting)
     if not excluded:
         return jobs
-    are = "is" if excluded == 1 else "are"
-    return f"of {len(fitting)} devices it fits on, {excluded} {are} excluded ({_counted(fitting)}); {jobs}"
+    return f"of {len(fitting)} devices it fits on, {_counted(fitting)}; {jobs}"
 
 
 def _counted(verdicts: Iterable[Verdict]) -> str:
     """How many devices each filter excludes."""
-    return filter_counts(dict(Counter(str(each.gate) for each in verdicts if each.gate is not None).most_common()))
+    return excluded_words(dict(Counter(str(each.gate) for each in verdicts if each.gate is not None).most_common()))
 
 
 def _expected(index: Index, start: StartView | None) -> str:

@@ -208,7 +208,7 @@ def waits_for_gpu(state: State, index: Index, job: Job) -> bool:
 def _gpu_by_default(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
     if device.spec.kind is not DeviceKind.CPU or not waits_for_gpu(state, index, job):
         return None
-    why = f"{job.id} states no device and waits for a GPU; with device `any` it would take {device.spec.id}, too"
+    why = f"{job.id} states no device and waits for a GPU; with `--device any` it would take {device.spec.id}, too"
     return Refusal(gate=Gate.KIND, why=why)
 
 

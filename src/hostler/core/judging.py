@@ -132,7 +132,7 @@ def _told(state: State, job: Job, what: str, reason: str | None) -> str:
     how, _, lines = what.partition("\n")
     return (
         f"the Python environment of {file} could not be built on {node.name}: {how}. Correct {file} and submit it "
-        f"again, or mend {node.name} and `hostler retry {job.id}`.{retry.PRINTED}{lines}"
+        f"again, or mend node {node.name} and run `hostler retry {job.id}`.{retry.PRINTED}{lines}"
     )
 
 

@@ -131,7 +131,7 @@ def _no_such_kind(state: State, job: Job, said: Sequence[tuple[Refusal, int]]) -
         return None
     wanted, other = known
     count = sum(count for _, count in said)
-    where = next(iter(state.nodes)) if len(state.nodes) == 1 else "the fleet"
+    where = f"node {next(iter(state.nodes))}" if len(state.nodes) == 1 else "the fleet"
     return f"needs {wanted}, and {where} has none ({count} {other}{'' if count == 1 else 's'})"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from hostler.core import accounts, dependencies, forecast
@@ -30,6 +30,32 @@ NODE_WIDE = frozenset({Gate.SCRIPTS, Gate.CPUS, Gate.MEMORY})
 """Gates that open when anything on the node ends."""
 HELD = frozenset({Gate.TAKEN, Gate.SHARED, Gate.LANES, Gate.VRAM, Gate.GPUS})
 """Gates of a device that fits, which open when what is on it ends."""
+PLURALS = {"is": "are", "has": "have", "takes": "take", "costs": "cost", "lacks": "lack"}
+PHRASES: Mapping[str, tuple[str, str]] = {
+    Gate.KIND: ("is", "of another kind"),
+    Gate.NODE: ("is", "on another node"),
+    Gate.MODEL: ("is", "another model"),
+    Gate.PROVIDER: ("is", "of another provider"),
+    Gate.LABEL: ("lacks", "a label"),
+    Gate.VRAM: ("has", "too little VRAM"),
+    Gate.TIER: ("is", "of another tier"),
+    Gate.WORK: ("takes", "other work"),
+    Gate.GPUS: ("has", "too few GPUs beside it"),
+    Gate.CPUS: ("has", "too few host CPUs"),
+    Gate.MEMORY: ("has", "too little memory"),
+    Gate.DISK: ("has", "too little disk space"),
+    Gate.PRICE: ("costs", "too much"),
+    Gate.LINK: ("is", "out of reach"),
+    Gate.CORDON: ("is", "cordoned"),
+    Gate.QUARANTINE: ("is", "in quarantine"),
+    Gate.CANARY: ("is", "not proved yet"),
+    Gate.FOREIGN: ("is", "in use by others"),
+    Gate.TAKEN: ("is", "taken"),
+    Gate.SHARED: ("is", "taken"),
+    Gate.RESERVED: ("is", "reserved"),
+    Gate.PRESSURE: ("is", "under pressure"),
+}
+"""What a filter means for a device that it excludes: a verb and the rest."""
 DRAINING = "the controller is draining: nothing new starts"
 
 Times = tuple[float, float]
@@ -43,6 +69,16 @@ class Verdict:
     gate: str | None
     says: str
     never: bool = False
+
+
+def excluded_words(counts: Mapping[str, int]) -> str:
+    """What excludes most devices, in words: `2 are taken, 1 is cordoned`; `counts` has the most frequent first."""
+    return ", ".join(f"{count} {_phrase(gate, count)}" for gate, count in list(counts.items())[:3])
+
+
+def _phrase(gate: str, count: int) -> str:
+    verb, rest = PHRASES.get(gate, ("is", f"excluded ({gate})"))
+    return f"{verb if count == 1 else PLURALS[verb]} {rest}"
 
 
 def filter_counts(counts: Mapping[str, int]) -> str:
@@ -66,7 +102,7 @@ def start_of(state: State, index: Index, job: Job, verdicts: Mapping[str, Verdic
         at, name = _after(state, index, pools, before, 0)
         late_at, _ = _after(state, index, pools, before, 1)
     except _Unknown as unknown_job:
-        why = f"nobody knows yet how long {unknown_job}, which goes before it, takes"
+        why = f"how long {unknown_job}, which goes before it, takes is not known yet"
         return StartView(at=None, late_at=None, ahead=count, why=why)
     return StartView(at=at, late_at=late_at, ahead=count, why=_basis(state, index, name, count, at))
 
@@ -124,10 +160,10 @@ def _unknowable(state: State, index: Index, job: Job, places: list[str], ahead: 
 
 
 def _all_unknown(verdicts: Mapping[str, Verdict], places: list[str]) -> str:
-    gates = sorted({verdicts[name].gate or "" for name in places})
+    gates = Counter(verdicts[name].gate or "" for name in places)
     if set(gates) <= {*HELD, *NODE_WIDE}:
-        return "nobody knows how long what has its devices takes: too few of its like have ended, or it is overdue"
-    return f"nobody knows how long this lasts: {', '.join(gates)}"
+        return "how long its devices stay taken is not known: too few jobs like those have ended, or they are overdue"
+    return f"how long its devices stay excluded is not known: {excluded_words(dict(gates.most_common()))}"
 
 
 def _free_at(state: State, index: Index, job: Job, device: Device, verdict: Verdict) -> Times | None:

@@ -6,9 +6,9 @@ from collections import Counter
 from itertools import chain, islice
 
 from hostler.core import away
-from hostler.core.explain import verdict_of
+from hostler.core.explain import plain, verdict_of
 from hostler.core.index import Index
-from hostler.core.starting import HELD, Verdict
+from hostler.core.starting import HELD, Verdict, excluded_words
 from hostler.core.state import Job, State
 from hostler.core.stuck import never_on
 from hostler.policy.fit import Refusal
@@ -48,9 +48,10 @@ def waits_for(state: State, index: Index, job: Job, looks: int) -> str | None:
     return _told([verdict_of(state, index, job, state.devices[name]) for name in names], fitting)
 
 
-def _commonest(index: Index, refusals: dict[str, Refusal | None]) -> Refusal | None:
-    """The refusal of the class with the most devices."""
-    return refusals[max(refusals, key=lambda cls: len(index.members[cls]))]
+def _commonest(index: Index, refusals: dict[str, Refusal | None]) -> str:
+    """Why the class with the most devices refuses."""
+    refused = refusals[max(refusals, key=lambda cls: len(index.members[cls]))]
+    return "" if refused is None else plain(refused)
 
 
 def _told(asked: list[Verdict], fitting: int) -> str:
@@ -63,5 +64,4 @@ def _told(asked: list[Verdict], fitting: int) -> str:
         return "the device it fits on is taken" if fitting == 1 else f"all {looked_at}{fitting} devices are taken"
     if len(gates) == 1:
         return asked[0].says
-    counts = ", ".join(f"{count} {gate}" for gate, count in gates.most_common())
-    return f"{counts}, of {looked_at}{fitting} devices"
+    return f"of {looked_at}{fitting} devices, {excluded_words(dict(gates.most_common()))}"

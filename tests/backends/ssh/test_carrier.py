@@ -19,7 +19,7 @@ from hostler.backends import carrier
 from hostler.backends.arriving import Wanted
 from hostler.backends.base import Store
 from hostler.backends.carrier import OWN
-from hostler.backends.courier import Courier, Missing, Paced, Parcel
+from hostler.backends.courier import Courier, Missing, Outputs, Paced, Parcel
 from hostler.backends.ssh import SshNode
 from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import FilesChanged, FilesError, LinkLost
@@ -234,8 +234,8 @@ async def test_a_file_that_changes_while_it_is_sent_is_not_taken_for_the_old_one
 async def test_a_node_cannot_have_files_put_elsewhere(
     server: Sshd, told: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def lying(self: Courier, attempt: str, patterns: list[str]) -> tuple[str, list[tuple[str, int]]]:
-        return "attempts/j1.1", [(told, 1)]
+    async def lying(self: Courier, attempt: str, patterns: list[str]) -> Outputs:
+        return Outputs("attempts/j1.1", [(told, 1)], (), 0)
 
     monkeypatch.setattr(Courier, "outputs", lying)
     async with linked(server) as (node, _):

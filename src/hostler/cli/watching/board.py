@@ -253,7 +253,7 @@ def _queue(seen: Fleet, now: float, width: int) -> Iterator[Line]:
     if seen.start is None:
         return
     at, late = seen.start["at"], seen.start["late_at"]
-    when = "nobody can say when" if at is None else f"starts about {clock(at, now)}"
+    when = "no start can be estimated" if at is None else f"starts about {clock(at, now)}"
     hardly = "" if at is None or late is None else f", hardly after {clock(late, now)}"
     yield from folded(f"{when}{hardly} ({seen.start['why']})", "", DIM, width)
 

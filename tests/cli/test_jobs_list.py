@@ -1,0 +1,45 @@
+"""`jobs` on a terminal: a line for each job, and a short reason below it where there is one."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostler.model.inputs import Submit
+from hostler.model.work import Resources
+from tests.cli.conftest import Hostler
+from tests.cli.fake_groups import FakeController
+from tests.core.builders import script
+from tests.web.core_desk import Window
+
+
+def test_reason_of_a_job_is_one_line_below_it(fake: FakeController, hostler: Hostler) -> None:
+    job = fake.add("failed")
+    fake.jobs_by_id[job]["name"] = "train-resnet-with-a-long-name-that-does-not-fit"
+    fake.jobs_by_id[job]["why"] = "there is no program 'x' in the PATH " + ":".join(["/usr/local/bin"] * 30)
+    heading, row, reason = hostler("jobs").out.splitlines()
+    assert heading.split() == ["ID", "STATE", "WORK", "TRIES", "DURATION", "DEVICE", "NAME"]
+    assert row.endswith("…")
+    assert reason.startswith("    there is no program 'x' in the PATH")
+    assert reason.endswith("…")
+    assert max(map(len, (heading, row, reason))) <= 80
+
+
+def test_reason_of_a_failed_job_begins_with_its_exit_status(fake: FakeController, hostler: Hostler) -> None:
+    fake.add("failed")
+    assert hostler("jobs").out.splitlines()[2] == "    exit 3, attempt 1 of 1: no data"
+
+
+def test_program_reads_a_job_in_one_whole_line(
+    fake: FakeController, hostler: Hostler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    fake.jobs_by_id[fake.add("failed")]["why"] = "word " * 100 + "end"
+    _, line = hostler("jobs").out.splitlines()
+    assert line.endswith("end")
+
+
+def test_job_that_fits_on_no_device_has_its_reason(served: Window, hostler: Hostler) -> None:
+    served.tell(Submit(specs=(script("gpu", resources=Resources(device="gpu")), *(script() for _ in range(5)))))
+    lines = hostler("jobs").out.splitlines()
+    assert lines[2] == "    fits on no device: needs a GPU, n/cpu0 is a CPU slot"
+    assert len(lines) == 8
