@@ -324,8 +324,8 @@ def test_nothing_is_restored_beside_a_controller_or_over_what_is_there(
     fleet.over(fleet.script("true"))
     backup = backed_up(fleet, tmp_path)
     said = hostler(fleet, "backup", "restore", str(backup))
-    assert (said.status, "is in use" in said.err, "mv " in said.err) == (1, True, True)
-    assert hostler(fleet, "backup", "create", str(backup)).status == 1
+    assert (said.status, "is in use" in said.err, "mv " in said.err) == (2, True, True)
+    assert hostler(fleet, "backup", "create", str(backup)).status == 2
     spoilt = tmp_path / "spoilt"
     content = bytearray(backup.read_bytes())
     content[len(content) // 3] ^= 4
