@@ -34,7 +34,7 @@ def test_a_job_that_ignores_term_is_cancelled(running: Fleet, hostler: Hostler) 
     assert "wrong data" in json.dumps(running.client.story(job))
     assert running.over(job)["job"]["state"] == "cancelled"
     assert not psutil.pid_exists(pid)
-    assert hostler(running, "cancel", job).status == 1, "it is over"
+    assert hostler(running, "cancel", job).status == 2, "it is over"
 
 
 def test_walltime_ends_a_job(running: Fleet) -> None:
