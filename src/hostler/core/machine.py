@@ -40,6 +40,7 @@ from hostler.model.inputs import (
     Knowing,
     LinkUp,
     PoolSeen,
+    Reported,
     RlTelemetry,
     Submit,
     SubmitGroup,
@@ -186,8 +187,9 @@ class Core:
         before = self.state.seq
         try:
             _expect_texts(given)
-            if isinstance(given, READ_BACK_WHOLE):
-                _expect_readable(given, type(given).__name__)
+            told = given.given if isinstance(given, Reported) else given
+            if isinstance(told, READ_BACK_WHOLE):
+                _expect_readable(told, type(told).__name__)
             return intake.take(self.state, self.index, given, emit)
         except CorruptState:
             raise
