@@ -244,6 +244,16 @@ def test_faults_of_one_node_are_recorded_at_a_bounded_rate_and_the_rest_is_count
     assert [each.what for each in driver.of(events.TroubleRecorded)] == ["mine"]
 
 
+def test_inventory_that_cannot_be_kept_is_refused_whole_though_it_names_work_of_others() -> None:
+    driver = world()
+    for _ in range(30):
+        driver.tell(by("evil", ended("j9.1")))
+    broken: Any = link_up("evil", "evil", attempts=["j1.1"], incarnation=float("nan"))  # type: ignore[arg-type]
+    driver.tell(by("evil", broken), after_s=conduct.WINDOW_S)
+    assert driver.of(events.NodeLinked) == []
+    assert [each.where for each in driver.of(events.TroubleRecorded)] == ["node evil"]
+
+
 def test_counted_faults_are_recorded_when_the_link_ends() -> None:
     driver = world()
     driver.tell(*(by("evil", ended(f"j9.{at}")) for at in range(100)))

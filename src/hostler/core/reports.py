@@ -31,11 +31,13 @@ def reported(take: Take) -> Take:
         conduct = index.conduct[given.node]
         bounded = _bounded(index, given.node, conduct, emit)
         own, foreign = admitted(state, index, given.node, given.given)
+        # First: where an event of it cannot be kept, nothing of the input may have been applied.
+        answer = None if own is None else take(state, index, own, bounded)
         for each in foreign:
             _refuse(state, index, given, each, bounded)
         if isinstance(own, inputs.LinkDown) and conduct.counted:
             emit(_summary(given.node, conduct))
-        return None if own is None else take(state, index, own, bounded)
+        return answer
 
     return taken
 
@@ -59,14 +61,13 @@ def _bounded(index: Index, node: str, conduct: Conduct, emit: Emit) -> Emit:
     """`emit`, with the node in what is refused; of faults beyond so many only the number is kept."""
 
     def emitted(event: Event) -> None:
-        if isinstance(event, events.ResultRefused | events.TroubleRecorded):
-            if not conduct.records(index.now):
-                return
-            if conduct.counted:
-                emit(_summary(node, conduct))
+        if isinstance(event, events.ResultRefused | events.TroubleRecorded) and not conduct.records(index.now):
+            return
         if isinstance(event, events.ResultRefused):
             event = replace(event, of=event.of[:OF_MOST], node=node)
         emit(event)
+        if isinstance(event, events.ResultRefused | events.TroubleRecorded) and conduct.counted:
+            emit(_summary(node, conduct))
 
     return emitted
 
