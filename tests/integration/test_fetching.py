@@ -118,7 +118,7 @@ def test_fetch_of_a_job_without_outputs_names_the_option(
             in said.err
         )
     said = hostler_in(tmp_path, "fetch", failed)
-    assert said.status == 1
+    assert said.status == 2
     assert f"{failed} is failed: only a job that is done leaves files; `hostler retry {failed}`" in said.err
     assert not list(tmp_path.iterdir())
 

@@ -147,6 +147,6 @@ def test_until_idle_says_what_failed_and_the_same_file_again_does_nothing(
     assert (tmp_path / "runs").read_text() == "x"
     fleet.settle(jobs=[{"name": "good", "argv": ["true"]}, bad])
     said = hostler(fleet, *words)
-    assert said.status == 1
+    assert said.status == 2
     assert "submitted with other values" in said.err
     assert (tmp_path / "runs").read_text() == "x"

@@ -59,7 +59,7 @@ async def test_nothing_that_has_left_is_unknown(anywhere: StateDir) -> None:
             controller.job("a")
         seen = (await controller.having("a")).job()
         assert (seen.job.id, seen.job.state, seen.result) == ("j1", JobState.DONE, ["one"])
-        assert "j2 is failed" in (await controller.having("j2")).explain().summary
+        assert "j2 failed" in (await controller.having("j2")).explain().summary
         assert [type(entry.event) for entry in await controller.story("c")][-1] is JobDone
         assert [job.id for job in await controller.named(["j2", "a", "c", "a"])] == ["j2", "j1", "j3", "j1"]
         assert [job.id for job in await controller.all_jobs(None, 0, 10)] == ["j1", "j2", "j3"]

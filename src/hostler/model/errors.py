@@ -80,7 +80,8 @@ class CorruptState(HostlerError):
 class DamagedEntry(CorruptState):
     """An entry of the journal is missing, or is not what was written."""
 
-    def __init__(self, why: str, seq: int) -> None:
+    def __init__(self, why: str, seq: int | None = None) -> None:
+        """`seq` is the number of the entry; `None` in an answer of a controller, which has the message alone."""
         super().__init__(why)
         self.seq = seq
 
