@@ -71,7 +71,7 @@ def test_a_journal_goes_there_and_back_and_its_jobs_with_it(
         assert max(map(len, moved.out.splitlines()[:-1])) <= 80
         assert str(server.port) in hostler(fleet, "journal", "show").out
         fleet.launch()
-        assert fleet.ended() == 1, "the fleet file does not name the store"
+        assert fleet.ended() == 2, "the fleet file does not name the store"
         fleet.settle(store=address)
         fleet.start()
         fleet.state_of(job, "done")
