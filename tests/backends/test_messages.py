@@ -87,7 +87,8 @@ def conversations(name: str) -> Iterator[bytes]:
             yield whole.replace(f'"{MARK}"'.encode(), raw)
 
 
-def lived(data: bytes) -> None:
+def expect_readable_journal(data: bytes) -> None:
+    """All entries that follow from what a node has sent load again as they were, and the core replays them."""
     world = fleet(devices=2)
     world.submit(script(), sweep())
     reports, why = asyncio.run(_heard(data))
@@ -109,14 +110,14 @@ def lived(data: bytes) -> None:
 def test_journal_gives_back_whatever_follows_from_a_changed_message(name: str) -> None:
     cases = list(dict.fromkeys(conversations(name)))
     for data in cases[:: max(len(cases) // 80, 1)]:
-        lived(data)
+        expect_readable_journal(data)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", MESSAGES)
 def test_journal_gives_back_whatever_follows_from_any_changed_message(name: str) -> None:
     for data in dict.fromkeys(conversations(name)):
-        lived(data)
+        expect_readable_journal(data)
 
 
 @pytest.mark.parametrize("cpus", [0, -1, -(2**70), 10**30, "-3", "0", 0.5, [], {}, False])

@@ -23,7 +23,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def test_time_continues_from_a_journal_that_is_ahead(machine: SimpleNamespace, tmp_path: Path) -> None:
-    """Before, it stood still for 400 days: a token for an hour was good for as long."""
+    """A token for an hour was once shown as good for 400 days."""
     ahead = machine.wall + 400 * DAY_S
     made = SteadyClock()
     assert made.reach(ahead, tmp_path / "clock.json") == 400 * DAY_S

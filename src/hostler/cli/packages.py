@@ -22,7 +22,7 @@ NEEDED = {
 def missing_packages(nodes: Sequence[Node], configs: Iterable[ConfigSpec], jobs: Iterable[JobSpec]) -> Iterator[str]:
     """What work of a fleet file lacks on this machine, by program; the remedy with it.
 
-    Nodes with a `python` of their own, or with a set-up, are not looked at: what these have is unknown here.
+    Nodes with a `python` of their own are left out: what that has is unknown here.
     """
     here = [node.name for node in nodes if node.backend == "local" and node.python is None]
     if not here:

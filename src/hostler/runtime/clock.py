@@ -46,9 +46,9 @@ class SteadyClock:
     def reach(self, at: float, kept: Path) -> float:
         """Be no earlier than `at`, the last entry of the journal; returns how far ahead of the machine's clock it is.
 
-        A journal written under a clock that was ahead would hold up everything with a time limit until the machine's
-        clock has caught up. Time that passes counts while no controller runs, too: the file `kept` holds the lead.
-        Raises `OSError`.
+        A journal may have been written under a clock that was ahead. The core then continues from the newest entry by
+        itself; here all other parts of the controller do so, and time passes while no controller runs, too: the file
+        `kept` holds the lead. Raises `OSError`.
         """
         before = _kept(kept)
         self.ahead_s = max(self.ahead_s, before)

@@ -398,7 +398,7 @@ class Controller(Looks):
 
     @property
     def newest_at(self) -> float:
-        """The time of the newest entry, in Unix seconds; no entry has an earlier one."""
+        """The time of the newest entry, in Unix seconds; 0 before the first. No later entry has an earlier time."""
         return self._core.state.at
 
     @property
