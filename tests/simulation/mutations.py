@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from hostler.core import Core, intake, judging, orders, sweeping
+from hostler.core import Core, conduct, intake, judging, orders, sweeping
 from hostler.core.apply import FOLDS
 from hostler.core.index import Index
 from hostler.core.ledger import Ledger, _merge
@@ -531,6 +531,12 @@ def replay_forgets_refusals(patch: pytest.MonkeyPatch) -> None:
             FOLDS[events.ResultRefused] = fold
 
     patch.setattr(Core, "replay", replay)
+
+
+@planted
+def late_ends_counted_from_the_first(patch: pytest.MonkeyPatch) -> None:
+    """Core: a late end leaves no event, not even the first of a node."""
+    patch.setattr(conduct, "FAULTS_MOST", 0)
 
 
 @planted

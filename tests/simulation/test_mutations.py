@@ -36,6 +36,7 @@ CHEAP = {
     "folders-of-sweeps-go-when-a-chunk-is-done": 0,
     "replay-skips-a-kind-of-event": 0,
     "replay-forgets-refusals": 0,
+    "late-ends-counted-from-the-first": 0,
 }
 """From which world on each of them is hunted: those before do not find it."""
 
