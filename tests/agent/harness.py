@@ -156,7 +156,7 @@ class Client:
 
 
 class Agent:
-    """An agent in a folder: the keeper is our child."""
+    """An agent in a folder: its front is our child, and of that the waiter, the keeper, the supervisor, in a chain."""
 
     def __init__(self, directory: Path, program: Sequence[str] = (), **env: str) -> None:
         self.directory = directory
@@ -189,12 +189,22 @@ class Agent:
         until(lambda: [pid for pid in self._children() if pid != old and self._is_up()], "the next supervisor")
 
     def kill(self) -> None:
-        """Kill keeper and supervisor."""
+        """Kill front, keeper and supervisor, and leave the waiter."""
         supervisor = self.supervisor
-        os.kill(self.process.pid, signal.SIGKILL)
-        os.kill(supervisor, signal.SIGKILL)
+        for pid in (self.process.pid, self.keeper, supervisor):
+            os.kill(pid, signal.SIGKILL)
         self.process.wait(PATIENCE_S)
         until(lambda: not alive(supervisor), "the supervisor's end")
+
+    @property
+    def waiter(self) -> int:
+        """The pid of the waiter, waited for."""
+        return until(lambda: self._chain()[:1], "a waiter")[0]
+
+    @property
+    def keeper(self) -> int:
+        """The pid of the keeper, waited for."""
+        return until(lambda: self._chain()[1:2], "a keeper")[0]
 
     def stop(self) -> int:
         """Stop everything in an orderly way; returns the exit status."""
@@ -225,11 +235,25 @@ class Agent:
 
     def _children(self) -> list[int]:
         """The keeper's children that run its own program: attempts it adopted do not."""
+        chain = self._chain()
+        return self._own_children(chain[1]) if len(chain) > 1 else []
+
+    def _chain(self) -> list[int]:
+        """The waiter, the keeper and the supervisor, as far as they are there."""
+        chain: list[int] = []
+        while len(chain) < 3:
+            found = self._own_children(chain[-1] if chain else self.process.pid)
+            if not found:
+                break
+            chain.append(found[0])
+        return chain
+
+    def _own_children(self, pid: int) -> list[int]:
         try:
-            listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        except OSError:  # the keeper has ended
+            listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        except OSError:  # it has ended
             return []
-        return [pid for pid in map(int, listed) if self._is_supervisor(pid)]
+        return [child for child in map(int, listed) if self._is_supervisor(child)]
 
     def _is_supervisor(self, pid: int) -> bool:
         try:

@@ -180,25 +180,56 @@ def test_stop_that_outlives_the_supervisor(agent: Agent) -> None:
     assert not alive(pid)
 
 
-def test_killed_keeper_and_supervisor(agent: Agent, tmp_path: Path) -> None:
+def test_killed_agent_learns_how_its_attempts_ended_meanwhile(agent: Agent, tmp_path: Path) -> None:
     client = agent.client()
-    script = "while ! [ -e %s ]; do sleep 0.01; done; exit 5"
+    script = "while ! [ -e %s ]; do sleep 0.01; done; echo '[%d]' > $HOSTLER_RESULT; exit %d"
     client.launch(
-        shell("j1.1", script % (tmp_path / "go1")),
-        shell("j2.1", script % (tmp_path / "go2"), queue="cpu1"),
+        shell("j1.1", script % (tmp_path / "go1", 1, 0)),
+        shell("j2.1", script % (tmp_path / "go1", 2, 5), queue="cpu1"),
+        shell("j3.1", script % (tmp_path / "go2", 3, 6), queue="cpu2"),
     )
-    pids = [client.fact("started", attempt=name)["pid"] for name in ("j1.1", "j2.1")]
+    pids = [client.fact("started", attempt=name)["pid"] for name in ("j1.1", "j2.1", "j3.1")]
+    waiter = agent.waiter
     agent.kill()
     assert all(map(alive, pids))
     (tmp_path / "go1").touch()
-    until(lambda: not alive(pids[0]), "the unseen end")
+    until(lambda: not any(map(alive, pids[:2])), "the ends without an agent")
     agent.start()
     client = agent.client()
     assert client.hello["incarnation"] == 2
-    assert client.ended("j1.1")["reason"] == "lost"
-    assert alive(pids[1])
+    ended = client.ended("j1.1")
+    assert (ended["exit_code"], ended["reason"], ended["result"]) == (0, None, [1])
+    ended = client.ended("j2.1")
+    assert (ended["exit_code"], ended["reason"], ended["result"]) == (5, None, [2])
+    assert alive(pids[2])
     (tmp_path / "go2").touch()
-    assert client.ended("j2.1")["reason"] == "lost"
+    assert client.ended("j3.1")["exit_code"] == 6
+    assert agent.stop() == 0
+    until(lambda: not alive(waiter), "the end of the waiter, whose last child has ended")
+
+
+def test_killed_agent_and_waiter_lose_an_attempt_in_clear_words(agent: Agent, tmp_path: Path) -> None:
+    client = agent.client()
+    client.launch(shell("j1.1", f"while ! [ -e {tmp_path}/go ]; do sleep 0.01; done"))
+    pid, waiter = client.fact("started", attempt="j1.1")["pid"], agent.waiter
+    agent.kill()
+    os.kill(waiter, signal.SIGKILL)
+    (tmp_path / "go").touch()
+    until(lambda: not alive(pid), "the unseen end")
+    agent.start()
+    ended = agent.client().ended("j1.1")
+    assert (ended["reason"], ended["exit_code"]) == ("lost", None)
+    assert "no agent ran, and its waiter was killed as well" in ended["error"]
+
+
+def test_killed_waiter_alone_changes_nothing(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "sleep", "3600"))
+    pid = client.fact("started", attempt="j1.1")["pid"]
+    os.kill(agent.waiter, signal.SIGKILL)
+    client.launch(attempt("j2.1", "true", queue="cpu1"))
+    assert client.ended("j2.1")["exit_code"] == 0
+    assert alive(pid)
 
 
 def test_attempt_between_starting_and_started_is_found(agent: Agent) -> None:
@@ -237,8 +268,8 @@ def test_another_boot_means_lost(agent: Agent) -> None:
 def test_killed_keeper_alone(agent: Agent) -> None:
     client = agent.client()
     supervisor = agent.supervisor
-    agent.process.kill()
-    agent.process.wait()
+    os.kill(agent.keeper, signal.SIGKILL)
+    assert agent.process.wait(PATIENCE_S) == 128 + signal.SIGKILL
     client.launch(attempt("j1.1", "true"))
     assert client.ended("j1.1")["exit_code"] == 0
     client.send(type="shutdown", when="now")

@@ -18,7 +18,7 @@ import threading
 import time
 from typing import List, Optional
 
-from . import berth, canary, dial, pilot, post, procs
+from . import berth, canary, dial, pilot, post, procs, waiter
 from .connection import connect
 from .detach import detached
 from .keeper import Keeper
@@ -80,11 +80,17 @@ def _run(directory: str, detach: bool) -> int:
         if detach:
             _wait_until_up(directory)  # it may be on its way, as while it is upgraded
         return _fail("another agent serves %s already; connect to it, or choose another --dir" % directory, EXIT_BUSY)
+    procs.keep_descriptors_private()
+
+    def let_go() -> None:
+        os.close(lock)
+
     if not detach:
-        return _keep(directory, lock)
+        return waiter.in_front(directory, let_go, lambda: _keep(directory, lock))
     child = os.fork()
     if child == 0:
-        detached(directory + "/agent.log", lambda: _keep(directory, lock))
+        log = directory + "/agent.log"
+        detached(log, lambda: waiter.in_background(directory, let_go, lambda: _keep(directory, lock)))
     os.close(lock)
     os.waitpid(child, 0)
     return _wait_until_up(directory)
@@ -93,7 +99,7 @@ def _run(directory: str, detach: bool) -> int:
 def _keep(directory: str, lock: int) -> int:
     procs.keep_descriptors_private()
     return Keeper(
-        directory + "/exits.jsonl", lambda: Supervisor(directory).run(), lambda: _upgrade(directory, lock)
+        "%s/%s" % (directory, waiter.EXITS), lambda: Supervisor(directory).run(), lambda: _upgrade(directory, lock)
     ).run()
 
 

@@ -452,13 +452,13 @@ class Attempts:
 
     def _gone(self, attempt: Attempt, process: Identity, keeper_exits: str, tries: int) -> None:
         """Its keeper, if that was its parent, writes down how it ended; it may need a moment."""
-        status = recorded_exit(keeper_exits, process)
+        status = recorded_exit(keeper_exits, process, procs.boot_id())
         if status is None and tries > 0:
             self._node.later(_EXIT_RETRY_S, lambda: self._gone(attempt, process, keeper_exits, tries - 1))
             return
         self._kill(attempt)
         if status is None and attempt.stop_reason is None:
-            self._lose(attempt, "it ended while nobody watched it")
+            self._lose(attempt, "it ended while no agent ran, and its waiter was killed as well: how it ended is unknown")
         else:
             self._reaped(attempt, *(status or (None, None)), None)
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import AbstractSet, List, Optional
 
 from .node import log
+from .waiter import family
 
 CGROUP, WATCHED = "cgroup", "watched"
 """Who limits the memory of attempts: the kernel, in a cgroup of each; or the agent, which measures them."""
@@ -148,7 +149,7 @@ def _is_enabled(base: str, is_own: bool, agent: str) -> bool:
         return False
     if is_own:
         pids = _pids(base)
-        if not pids <= {os.getpid(), os.getppid()}:
+        if not pids <= {os.getpid(), os.getppid(), *family}:
             return False
         leaf = "%s/%s%s" % (base, _LEAF, agent)
         with suppress(FileExistsError):

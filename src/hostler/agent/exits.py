@@ -1,35 +1,58 @@
-"""How orphans ended: written by the keeper, read by the supervisor that adopted them.
+"""How orphans ended: written by the keeper or a waiter, read by the supervisor that adopted them.
 
-``DIR/exits.jsonl`` holds lines ``{"pid", "pid_start", "code", "signal", "at"}``, newest last.
+``DIR/exits.jsonl`` holds lines ``{"pid", "pid_start", "boot", "code", "signal", "at"}``, newest last. They
+count in the same boot only: what a process has written last may be lost with the machine. So no line has to be on the
+disk, and none is lost by the death of any process.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+from contextlib import suppress
 from typing import Optional, Tuple
 
-from .procs import Identity
+from .procs import Identity, boot_id
 from .protocol import RequestError, decode, line
 from .shared import publish
 
 _LIMIT_BYTES = 1 << 20
 
 
-def record_exit(path: str, process: Identity, status: Tuple[Optional[int], Optional[int]], at: float) -> None:
-    """Append one end; the older half of a file that has grown too long is dropped. Raises OSError."""
-    if os.path.exists(path) and os.stat(path).st_size > _LIMIT_BYTES:
-        _drop_older_half(path)
-    entry = {"pid": process.pid, "pid_start": process.start, "code": status[0], "signal": status[1], "at": at}
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+Status = Tuple[Optional[int], Optional[int]]
+
+
+def record_exit(path: str, process: Identity, status: Status, at: float) -> None:
+    """Append one end; the older half of a file that has grown too long is dropped. Raises OSError.
+
+    Waiters of agents that were killed may write, too: one writes at a time.
+    """
+    entry = {
+        "pid": process.pid,
+        "pid_start": process.start,
+        "boot": boot_id(),
+        "code": status[0],
+        "signal": status[1],
+        "at": at,
+    }
+    lock = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)  # needs no room on a full disk
     try:
-        _append(fd, line(entry))
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.exists(path) and os.stat(path).st_size > _LIMIT_BYTES:
+            _drop_older_half(path)
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            _append(fd, line(entry))
+        finally:
+            os.close(fd)
     finally:
-        os.close(fd)
+        os.close(lock)
 
 
-def recorded_exit(path: str, process: Identity) -> Optional[Tuple[Optional[int], Optional[int]]]:
-    """``(exit_code, signal)`` of this process if the keeper wrote it down, else None."""
+def recorded_exit(path: str, process: Identity, boot: Optional[str] = None) -> Optional[Status]:
+    """``(exit_code, signal)`` of this process if it was written down, else None. ``boot`` is that of its start."""
     try:
         with open(path, "rb") as source:
             rows = source.read().split(b"\n")
@@ -41,7 +64,8 @@ def recorded_exit(path: str, process: Identity) -> Optional[Tuple[Optional[int],
         except RequestError:  # torn
             continue
         is_of_it = entry.get("pid") == process.pid and entry.get("pid_start") == process.start
-        if is_of_it and "code" in entry and "signal" in entry:
+        is_of_boot = boot is None or entry.get("boot") == boot
+        if is_of_it and is_of_boot and "code" in entry and "signal" in entry:
             return entry["code"], entry["signal"]
     return None
 

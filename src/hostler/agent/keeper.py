@@ -13,9 +13,8 @@ import traceback
 from typing import Any, Callable, Optional
 
 from . import procs
-from .exits import record_exit
 from .node import log
-from .procs import Identity
+from .waiter import reap
 
 EXIT_UPGRADE = 64
 _SHORTEST_PAUSE_S = 0.1
@@ -122,14 +121,7 @@ class Keeper:
                 self._handle(taken.si_signo)
 
     def _reap(self, info: Any) -> None:
-        """The end is on disk before the zombie, which is its last trace, is gone."""
-        start = procs.start_time(info.si_pid)
-        if start is not None:
-            try:
-                record_exit(self._exits, Identity(info.si_pid, start), procs.exit_status(info), time.time())
-            except OSError as error:
-                log("cannot write %s: %s; the end of %d is not kept" % (self._exits, error.strerror, info.si_pid))
-        os.waitpid(info.si_pid, 0)
+        reap(self._exits, info)
 
 
 def _never_called(_number: int, _frame: object) -> None:

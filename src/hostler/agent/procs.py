@@ -111,9 +111,13 @@ def variable_of(pid: int, name: str) -> Optional[str]:
     return next(map(os.fsdecode, found), None)
 
 
-def become_subreaper() -> None:
-    """Orphaned descendants come to this process from now on, not to init."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1, "PR_SET_CHILD_SUBREAPER")
+def become_subreaper() -> bool:
+    """Orphaned descendants come to this process from now on, not to init; False where the system has no such thing."""
+    try:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1, "PR_SET_CHILD_SUBREAPER")
+    except (OSError, AttributeError):  # another system than Linux, or a sandbox that forbids it
+        return False
+    return True
 
 
 def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
