@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from hostler.agent.journal import Journal
+from hostler.agent.leftovers import Leftovers
 from hostler.agent.loop import Loop
 from hostler.agent.node import Node
 from hostler.agent.state import State
@@ -245,7 +246,7 @@ def test_rests_between_failed_starts_grow(
     virtual: tuple[Node, VirtualLoop], tmp_path: Path, is_program: bool, words: str
 ) -> None:
     node, loop = virtual
-    workers = Workers(node)
+    workers = Workers(node, Leftovers(node, dict))
     if is_program:
         (tmp_path / "workers").touch()
     workers.open({**worker(), "argv": ["true" if is_program else "no-such-worker"]})

@@ -15,9 +15,10 @@ from .contact import over
 from .evidence import last_words
 from .exits import recorded_exit
 from .folders import Folders
+from .leftovers import Ended, Leftovers
 from .loop import Timer
 from .memory import MemoryLimits
-from .node import Node
+from .node import HELPER, Node
 from .places import Place
 from .procs import Identity, SpawnError, Streams
 from .protocol import MAX_CONTAINERS, AttemptSpec, Json, RequestError, attempt_spec, encode, is_id, loads
@@ -59,8 +60,9 @@ class Attempt:
 class Attempts:
     """All attempts of this agent that have not ended, by id and by pid."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, leftovers: Leftovers) -> None:
         self._node = node
+        self._leftovers = leftovers
         self.live: Dict[str, Attempt] = {}
         self.unannounced: Dict[int, Attempt] = {}
         self._by_pid: Dict[int, Attempt] = {}
@@ -140,6 +142,7 @@ class Attempts:
             return None
         self._announce(pid, attempt)
         if attempt.stop_reason is None:
+            self._memory.kill(attempt.spec.id)
             procs.signal_group(pid, signal.SIGKILL)
         else:
             self._kill(attempt, pid)
@@ -179,6 +182,12 @@ class Attempts:
         with_setup = [name for name, attempt in self.live.items() if attempt.spec.setup is not None]
         found = [setup.outcome(self._path(name)) for name in with_setup]
         return [each.key for each in found if each is not None and each.key is not None]
+
+    def running(self) -> Dict[str, Identity]:
+        """The folders of the attempts that run, with their processes."""
+        self.announce()
+        running = (each for each in self._by_pid.values() if each.process is not None)
+        return {self._path(each.spec.id): each.process for each in running if each.process is not None}
 
     @property
     def memory_limits(self) -> str:
@@ -221,6 +230,7 @@ class Attempts:
         folder = self._folders.make(spec.id)
         procs.expect_script(spec.argv, spec.cwd or folder)
         env = self._node.merged_env(spec.env)
+        env.pop(HELPER, None)
         env["HOSTLER_ATTEMPT"] = spec.id
         env["HOSTLER_ATTEMPT_DIR"] = folder
         env["HOSTLER_RESULT"] = folder + "/" + _RESULT
@@ -287,6 +297,8 @@ class Attempts:
         if attempt.stop_reason is not None:
             return
         self.announce()
+        if attempt.process is not None and attempt.process.pid not in self._by_pid:
+            return  # it has ended, and its end is on its way
         attempt.stop_reason, attempt.stop_error = reason, error
         if attempt.process is None:
             attempt.place.attempts.remove(attempt)
@@ -313,11 +325,34 @@ class Attempts:
         procs.kill_tree(self._mark(attempt), group)
 
     def _reaped(self, attempt: Attempt, code: Optional[int], number: Optional[int], usage: Any) -> None:
-        """It is gone, and with it its pid; how that is to be understood may have to wait a moment."""
+        """It is gone, and with it its pid. What it has left is ended before its end is judged."""
         self._let_go(attempt)
+        lived_s = self._node.loop.wall() - (attempt.started_at or 0.0)
+        self._end_left(attempt, lambda: self._settle(attempt, code, number, usage, lived_s))
+
+    def _end_left(self, attempt: Attempt, then: Callable[[], None]) -> None:
+        """Its place is given nothing else while something that it has left cannot be ended."""
+        if attempt.process is None:
+            then()
+            return
+        ended = Ended(attempt.spec.id, self._path(attempt.spec.id), attempt.process.start)
+
+        def on_end(is_gone: bool) -> None:
+            if not is_gone:
+                attempt.place.held += 1
+                self._leftovers.watch(ended, lambda: self._free(attempt.place))
+            then()
+
+        self._leftovers.end(ended, on_end)
+
+    def _free(self, place: Place) -> None:
+        place.held -= 1
+        self._node.touch(place)
+
+    def _settle(self, attempt: Attempt, code: Optional[int], number: Optional[int], usage: Any, lived_s: float) -> None:
+        """How its end is to be understood may have to wait a moment."""
         judge = partial(self._recording.settle, attempt.spec.id, partial(self._judge, attempt, code, number, usage))
         if attempt.stop_reason is None:
-            lived_s = self._node.loop.wall() - (attempt.started_at or 0.0)
             self._node.doubts.settle(code, number, lived_s, judge)
         else:
             judge()
@@ -458,7 +493,9 @@ class Attempts:
             return
         self._kill(attempt)
         if status is None and attempt.stop_reason is None:
-            self._lose(attempt, "it ended while no agent ran, and its waiter was killed as well: how it ended is unknown")
+            words = "it ended while no agent ran, and its waiter was killed as well: how it ended is unknown"
+            self._let_go(attempt)
+            self._end_left(attempt, lambda: self._lose(attempt, words))
         else:
             self._reaped(attempt, *(status or (None, None)), None)
 

@@ -16,6 +16,8 @@ from .protocol import Json, encode
 from .state import State
 from .visible import Visible
 
+HELPER = "HOSTLER_HELPER"
+"""A variable of the agent's own programs; no attempt and no worker has it."""
 _RESERVED = ("HOSTLER_ATTEMPT", "HOSTLER_ATTEMPT_DIR", "HOSTLER_RESULT", "HOSTLER_WORKER", "HOSTLER_WORKER_DIR")
 
 
@@ -37,6 +39,7 @@ class Node:
         self.journal = journal
         self.facts = Facts(journal, state)
         self.environ = {key: value for key, value in os.environ.items() if key not in _RESERVED}
+        self.environ[HELPER] = "1"
         self.null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.programs = procs.Programs()
         self.doubts = doubts or Doubts()

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import signal
+from contextlib import suppress
 from typing import Any, Collection, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
 _PR_SET_PDEATHSIG = 1
@@ -49,6 +50,12 @@ class Streams(NamedTuple):
     err: str
 
 
+reapers: List[Identity] = []
+"""This process and those that it was forked from, as far as orphans come to them."""
+spawned: Set[int] = set()
+"""Children of this process that were started by `spawn` and are not reaped: no orphans."""
+
+
 def boot_id() -> str:
     """The kernel's id of this boot."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as source:
@@ -74,7 +81,7 @@ def belongs_to(pid: int, directory: str) -> Optional[bool]:
     """
     if _parent(pid) is None:
         return None
-    if b"=" + os.fsencode(directory) + b"/" in _environ(pid):
+    if b"=" + os.fsencode(directory) + b"/" in environ(pid):
         return True
     ancestor: Optional[int] = pid
     while ancestor is not None and ancestor > 1 and ancestor != os.getpid():
@@ -87,6 +94,7 @@ class Row(NamedTuple):
 
     session: int
     start: int
+    parent: int
 
 
 def table() -> Dict[int, Row]:
@@ -95,19 +103,19 @@ def table() -> Dict[int, Row]:
     for pid in _pids():
         fields = _stat(pid)
         if fields is not None and len(fields) > 19 and fields[0] not in (b"Z", b"X"):
-            found[pid] = Row(int(fields[3]), int(fields[19]))
+            found[pid] = Row(int(fields[3]), int(fields[19]), int(fields[1]))
     return found
 
 
 def mark_of(pid: int, marks: Collection[bytes]) -> bytes:
     """Which of these ``NAME=value`` the environment of a process has; empty if none."""
-    return next((each for each in _environ(pid).split(b"\0") if each in marks), b"")
+    return next((each for each in environ(pid).split(b"\0") if each in marks), b"")
 
 
 def variable_of(pid: int, name: str) -> Optional[str]:
     """What a variable is set to in the environment of a process; None if it is not, or cannot be read."""
     start = os.fsencode(name) + b"="
-    found = (each[len(start) :] for each in _environ(pid).split(b"\0") if each.startswith(start))
+    found = (each[len(start) :] for each in environ(pid).split(b"\0") if each.startswith(start))
     return next(map(os.fsdecode, found), None)
 
 
@@ -117,7 +125,22 @@ def become_subreaper() -> bool:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1, "PR_SET_CHILD_SUBREAPER")
     except (OSError, AttributeError):  # another system than Linux, or a sandbox that forbids it
         return False
+    reapers.append(Identity(os.getpid(), start_time(os.getpid()) or 0))
     return True
+
+
+def children(pid: int) -> Set[int]:
+    """The children of a process, zombies included (proc(5)); of its threads, too."""
+    found: Set[int] = set()
+    try:
+        for thread in os.listdir("/proc/%d/task" % pid):
+            with open("/proc/%d/task/%s/children" % (pid, thread), "rb") as source:
+                found.update(map(int, source.read().split()))
+    except FileNotFoundError:  # the kernel does not tell, or the process is gone
+        return {child for child, row in table().items() if row.parent == pid}
+    except OSError:
+        return set()
+    return found
 
 
 def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
@@ -181,7 +204,9 @@ def spawn(
         os.chdir(cwd)
         what, subject = "cannot start %.200r: %s", argv[0]
         program = programs.find(argv[0], env.get("PATH", os.defpath))
-        return _posix_spawn(program, argv, env, streams)
+        pid = _posix_spawn(program, argv, env, streams)
+        spawned.add(pid)
+        return pid
     except OSError as error:
         programs.forget()
         # The system says the same of an output that cannot be opened.
@@ -219,7 +244,7 @@ def carriers(variable: str) -> List[Identity]:
     Reads the whole of /proc: for ends by force only.
     """
     needle = b"\0" + os.fsencode(variable) + b"\0"
-    found = [_identity(pid) for pid in _pids() if needle in b"\0" + _environ(pid)]
+    found = [identity(pid) for pid in _pids() if needle in b"\0" + environ(pid)]
     return sorted((item for item in found if item is not None), key=lambda item: (item.start, item.pid))
 
 
@@ -227,19 +252,16 @@ def values_of(name: str) -> Set[str]:
     """What a variable is set to in the environments of all processes. Reads the whole of /proc."""
     mark = os.fsencode(name) + b"="
     return {
-        os.fsdecode(each[len(mark) :])
-        for pid in _pids()
-        for each in _environ(pid).split(b"\0")
-        if each.startswith(mark)
+        os.fsdecode(each[len(mark) :]) for pid in _pids() for each in environ(pid).split(b"\0") if each.startswith(mark)
     }
 
 
 def session_leader(variable: str) -> Optional[Identity]:
     """The process that was spawned with this ``NAME=value``: its carrier that leads a session."""
-    for identity in carriers(variable):
-        fields = _stat(identity.pid)
-        if fields is not None and int(fields[3]) == identity.pid:
-            return identity
+    for each in carriers(variable):
+        fields = _stat(each.pid)
+        if fields is not None and int(fields[3]) == each.pid:
+            return each
     return None
 
 
@@ -254,8 +276,8 @@ def kill_tree(variable: str, group: Optional[int] = None, spared: Optional[int] 
         found = [each for each in carriers(variable) if each.pid != spared]
         if not found:
             return
-        for identity in found:
-            _kill(identity)
+        for each in found:
+            kill(each)
 
 
 def exit_status(info: Any) -> Tuple[Optional[int], Optional[int]]:
@@ -336,7 +358,8 @@ def _pids() -> Iterator[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
-def _environ(pid: int) -> bytes:
+def environ(pid: int) -> bytes:
+    """The environment of a process as it was at its start; empty where it cannot be read."""
     try:
         with open("/proc/%d/environ" % pid, "rb") as source:
             return source.read()
@@ -344,14 +367,23 @@ def _environ(pid: int) -> bytes:
         return b""
 
 
-def _identity(pid: int) -> Optional[Identity]:
+def identity(pid: int) -> Optional[Identity]:
+    """A process by its pid; None if there is none."""
     start = start_time(pid)
     return None if start is None else Identity(pid, start)
 
 
-def _kill(identity: Identity) -> None:
+def name_of(pid: int) -> Optional[str]:
+    """What the kernel calls a process, in 15 characters; None if it is gone."""
+    try:
+        with open("/proc/%d/comm" % pid, "rb") as source:
+            return source.read(64).decode("utf-8", "replace").strip()
+    except OSError:
+        return None
+
+
+def kill(identity: Identity) -> None:
+    """Kill a process; one that is gone is no error."""
     if is_running(identity):
-        try:
+        with suppress(ProcessLookupError, PermissionError):  # gone, or of another user
             os.kill(identity.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return

@@ -27,6 +27,7 @@ from .helpers import Helpers
 from .interim import Interim
 from .journal import Journal
 from .keeper import EXIT_UPGRADE
+from .leftovers import Leftovers
 from .loop import Loop
 from .node import Node, log
 from .paths import file_id
@@ -52,6 +53,10 @@ from .tools import Tools
 from .visible import Visible
 from .workers import Workers
 
+NO_SUBREAPER = (
+    "this system does not give orphans to the agent (no PR_SET_CHILD_SUBREAPER): of what attempts leave running, only "
+    "processes with their environment, or in their process groups and cgroups, end with them"
+)
 UPGRADE = "upgrade"
 """The file that names the program to go on with."""
 _GATHER_S = 0.005
@@ -76,7 +81,7 @@ class Supervisor:
     """
 
     def __init__(self, directory: str, allocation: Optional[Allocation] = None) -> None:
-        procs.become_subreaper()
+        takes_orphans = procs.become_subreaper()
         self._loop = Loop()
         self._directory = directory
         self._allocation = allocation
@@ -106,9 +111,12 @@ class Supervisor:
         self._compact_at = 0
         self._node.record({"op": "agent", "agent": state.agent, "incarnation": state.incarnation, "boot": state.boot})
         self._compact(state)
-        self._attempts = Attempts(self._node)
+        self._leftovers = Leftovers(self._node, self._running, takes_orphans)
+        if not takes_orphans:
+            self._node.complain(NO_SUBREAPER)
+        self._attempts = Attempts(self._node, self._leftovers)
         self._interim = Interim(self._node, self._attempts, self._tell)
-        self._workers = Workers(self._node)
+        self._workers = Workers(self._node, self._leftovers)
         self._canaries = Canaries(self._node, sys.executable, self._tell)
         self._requests: Dict[str, Callable[[Json], None]] = {
             "launch": self._launch,
@@ -272,12 +280,17 @@ class Supervisor:
                 self._loop.call_later(_RETRY_S, self._reap)
                 return
             usage = os.wait4(info.si_pid, 0)[2]
+            procs.spawned.discard(info.si_pid)
             if info.si_pid in self._helpers.pids:
                 self._helpers.pids.discard(info.si_pid)
             elif reaped is None:
                 self._attempts.stranger_reaped(info.si_pid)
             else:
                 reaped(usage)
+
+    def _running(self) -> Dict[str, procs.Identity]:
+        """The folders of what runs, with the processes."""
+        return {**self._attempts.running(), **self._workers.running()}
 
     def _restore(self, state: State, same_boot: bool) -> None:
         self._attempts.restore(state.attempts, same_boot, self._directory + "/exits.jsonl")

@@ -156,6 +156,7 @@ class _Waiter:
                 info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
             except ChildProcessError:
                 return
+            assert info is not None  # it waits
             if info.si_pid == keeper:
                 os.waitpid(keeper, 0)
                 self._alone(procs.exit_status(info))
@@ -170,7 +171,9 @@ class _Waiter:
         self._say(self._status)
         with suppress(OSError):
             null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-            output = os.open(self._directory + "/agent.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            output = os.open(
+                self._directory + "/agent.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
             for source, target in ((null, 0), (output, 1), (output, 2)):
                 os.dup2(source, target)
             os.close(null)

@@ -13,10 +13,11 @@ from typing import AbstractSet, Any, Callable, Dict, List, Optional, Tuple
 
 from . import logs, procs
 from .contact import over
-from .node import Node
+from .leftovers import Ended, Leftovers
+from .node import HELPER, Node
 from .pipes import WorkerPipes
 from .places import Place
-from .procs import SpawnError
+from .procs import Identity, SpawnError
 from .protocol import (
     ChunkSpec,
     Json,
@@ -46,8 +47,9 @@ _MOST_HITS_TOLD = 16  # with the progress of a chunk; more of them are told with
 class Workers:
     """All declared workers, and every chunk that is queued or in work."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, leftovers: Leftovers) -> None:
         self._node = node
+        self._leftovers = leftovers
         self.live: Dict[str, Worker] = {}
         self.chunks: Dict[str, Chunk] = {}
         self.progress: Dict[str, List[Any]] = {}
@@ -195,8 +197,13 @@ class Workers:
             procs.kill_tree(self._mark(worker.spec.id), pid)
         code, number = procs.exit_status(info)
         how = "signal %d" % number if number is not None else "exit status %d" % (code or 0)
-        doubts = self._node.doubts
-        return lambda _usage: doubts.settle(code, number, 0.0, partial(self._reaped, worker, how))
+        doubts, folder = self._node.doubts, self._path(worker.spec.id)
+        ended = Ended(worker.spec.id, folder, procs.start_time(pid) or 0)
+
+        def on_end(_is_gone: bool) -> None:
+            doubts.settle(code, number, 0.0, partial(self._reaped, worker, how))
+
+        return lambda _usage: self._leftovers.end(ended, on_end)
 
     def restore(self, workers: Dict[str, Json], chunks: Dict[str, Json], same_boot: bool) -> None:
         """Declare the workers of the journal again, end what is left of their processes, return their chunks."""
@@ -213,6 +220,11 @@ class Workers:
             if "checkpoint" in record:
                 chunk.position, chunk.hits = record["checkpoint"]["position"], record["checkpoint"]["hits"]
             self._return(chunk, "agent_restarted", "the agent was started again")
+
+    def running(self) -> Dict[str, Identity]:
+        """The folders of the workers that run, with their processes."""
+        found = {self._path(worker.spec.id): procs.identity(pid) for pid, worker in self._by_pid.items()}
+        return {folder: each for folder, each in found.items() if each is not None}
 
     @property
     def pids(self) -> AbstractSet[int]:
@@ -239,6 +251,7 @@ class Workers:
             return
         spec, folder = worker.spec, self._path(worker.spec.id)
         env = self._node.merged_env(spec.env)
+        env.pop(HELPER, None)
         env["HOSTLER_WORKER"] = spec.id
         env["HOSTLER_WORKER_DIR"] = folder
         worker.heard = self._node.loop.monotonic()
