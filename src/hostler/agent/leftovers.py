@@ -97,7 +97,8 @@ class Leftovers:
         running = self._running()
         running.pop(ended.folder, None)
         known = {each.pid for each in running.values()}
-        mine, doubtful = [], []
+        mine: List[Identity] = []
+        doubtful: List[Identity] = []
         for orphan in orphans:
             if orphan.pid in known:
                 continue

@@ -133,6 +133,7 @@ class Supervisor:
             "prove": self._canaries.prove,
             "sample": lambda request: self._sampler.read(self._tell_telemetry),
             "here": lambda request: None,
+            "list": lambda request: self._tell({"type": "work", **self._work()}),
             "bye": lambda request: self._goodbye.let_go(),
             "shutdown": self._shutdown,
             "upgrade": self._upgrade,
@@ -391,6 +392,7 @@ class Supervisor:
             "sets_up": True,
             "limits_builds": True,
             "samples": True,
+            "lists": True,
             "memory_limits": self._attempts.memory_limits,
             "leaving": self._goodbye.why,
             "code": self._code,
@@ -398,6 +400,12 @@ class Supervisor:
             "python": platform.python_version(),
             "now": self._loop.wall(),
             "seq": self._node.facts.seq,
+            **self._work(),
+        }
+
+    def _work(self) -> Json:
+        """All that runs or waits here, and what has ended and is not acknowledged."""
+        return {
             "attempts": [*self._attempts.live, *self._node.facts.attempts],
             "chunks": [*self._workers.chunks, *self._node.facts.chunks],
         }

@@ -1,7 +1,7 @@
 """The waiter: the parent of an agent's keeper, which outlives it, so that ends of attempts are known without an agent.
 
 Orphans of an agent whose keeper and supervisor were killed come to it, as it is their sub-reaper. It writes down how
-each ended and does nothing else; it ends with the last of its children. The next agent of the folder reads what it wrote.
+each ended, which the next agent of the folder reads. It does nothing else, and ends with the last of its children.
 An agent that runs in the foreground has one process more, the *front*: what started the agent sees that process, which
 ends when the keeper does, though attempts and their waiter may run on.
 """

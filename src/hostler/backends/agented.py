@@ -26,6 +26,7 @@ from hostler.backends.facts import (
     so_far_of,
     telemetry_of,
     understood,
+    work_of,
 )
 from hostler.backends.output import chunk_of, output_of, unmerged
 from hostler.backends.selection import Selected, Selection, selected
@@ -217,6 +218,12 @@ class AgentedNode(ABC):
         """Ask the agent to read its devices; the telemetry that follows has them."""
         await self._open_channel().send({"type": "sample"})
 
+    async def list_work(self) -> None:
+        """Ask the agent what it has; one of before 0.2 is asked at every link only."""
+        channel = self._open_channel()
+        if channel.hello.get("lists") is True:
+            await channel.send({"type": "list"})
+
     async def acknowledge(self, receipt: int) -> None:
         """Let the agent forget what is durable here."""
         channel = self._open_channel()
@@ -326,6 +333,8 @@ class AgentedNode(ABC):
             raise ValueError(f"it is nested deeper than {self._bounds.depth} levels")
         if kind == "progress":
             yield from (Report(inputs=(each,)) for each in progress_of(message))
+        elif kind == "work":
+            yield Report(inputs=(work_of(self.name, message),))
         elif kind == "leaving":
             yield Report(inputs=tuple(self._goes({"leaving": message.get("why")})))
         elif kind == "so_far" and (told := so_far_of(self.name, message, self._bounds)) is not None:

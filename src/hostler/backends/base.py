@@ -113,6 +113,14 @@ class ReadsDevices(Protocol):
 
 
 @runtime_checkable
+class ListsWork(Protocol):
+    """A backend whose node tells what it has when it is asked, while the link is up."""
+
+    async def list_work(self) -> None:
+        """Ask for it; the answer is a `WorkListed` report. Must not wait for it."""
+
+
+@runtime_checkable
 class HangsUp(Protocol):
     """A backend whose link can be broken on purpose: what the node should hold is told anew after the reconnect."""
 

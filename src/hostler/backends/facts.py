@@ -32,6 +32,7 @@ from hostler.model.inputs import (
     Telemetry,
     Trouble,
     WorkerRefused,
+    WorkListed,
 )
 from hostler.model.record import record
 from hostler.model.reported import DEVICES_MOST, HELD_MOST, WORDS_MOST, Cores, Gigabytes, Index, PartName
@@ -105,6 +106,11 @@ def link_up_of(node: str, hello: Facts) -> LinkUp:
         "memory_limits": limits if limits in tuple(MemoryLimits) else None,
     }
     return checked(LinkUp, {"node": node, **more, **{name: hello[name] for name in names}})
+
+
+def work_of(node: str, told: Facts) -> WorkListed:
+    """All that an agent has, asked for on a link. Raises `KeyError`, `ValidationError`."""
+    return checked(WorkListed, {"node": node, "attempts": told["attempts"], "chunks": told["chunks"]})
 
 
 def cores_of(facts: Facts) -> int | None:

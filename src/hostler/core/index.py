@@ -48,6 +48,20 @@ UNKNOWN_CHUNK_S = 1e-3
 
 
 @entity
+class Confirming:
+    """What nodes are asked about orders without an answer (`core.confirming`). Volatile."""
+
+    is_armed: bool = False
+    """Whether there is a timer for the next look."""
+    since: dict[str, float] = field(default_factory=dict)
+    """Since when something has been seen to wait that has no time of its own."""
+    asked: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Attempts and chunks that a node was asked for."""
+    again: list[tuple[str, str, bool]] = field(default_factory=list)
+    """Orders to be given once more: node, attempt or chunk, and whether the node has it."""
+
+
+@entity
 class Index:
     """The queue by group, timers, dependencies, open devices, loads."""
 
@@ -194,6 +208,7 @@ class Index:
     """Devices that may have to be proved now."""
     proving: set[str] = field(default_factory=set)
     """Devices whose canary was ordered on this link and has not answered. Volatile."""
+    confirming: Confirming = field(default_factory=Confirming)
     looked_at: float = -math.inf
     """When it was last arranged that everything open is looked at again."""
     looks: dict[str, float] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from hostler.core import (
     artifacts,
+    confirming,
     draining,
     fetching,
     foreign_use,
@@ -97,6 +98,7 @@ def _link_up(state: State, index: Index, given: inputs.LinkUp, emit: Emit) -> No
     for name in shrunk:
         review_sweep(state, index, state.jobs[name], emit)
     draining.back(state, given, emit)
+    confirming.linked(index, given.node)
     foreign_use.linked(index, given.node, given.reads_devices)
     index.telemetry[given.node].memory_limits = given.memory_limits
     emit(
@@ -273,6 +275,7 @@ TAKES: dict[type, Take] = {
     inputs.NodeFound: _node_found,
     inputs.LinkUp: _link_up,
     inputs.LinkDown: _link_down,
+    inputs.WorkListed: confirming.listed,
     inputs.Launched: _launched,
     inputs.Started: _started,
     inputs.Ended: _ended,

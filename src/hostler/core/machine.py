@@ -9,6 +9,7 @@ from typing import Any
 
 from hostler.core import (
     accounts,
+    confirming,
     decide,
     draining,
     foreign_use,
@@ -46,6 +47,7 @@ from hostler.model.inputs import (
     SubmitGroup,
     Telemetry,
     Wish,
+    WorkListed,
 )
 from hostler.model.past import PastJob
 from hostler.model.readback import readback_fault
@@ -57,7 +59,7 @@ PASSES_MOST = 5
 """How often devices that came free while others were given away are looked at again, in one step."""
 READ_BACK_BEFORE = (JobSubmitted,)
 """Events of which everything from outside was read back before, one job at a time (`submission`)."""
-READ_BACK_WHOLE = (LinkUp, Telemetry, RlTelemetry, PoolSeen)
+READ_BACK_WHOLE = (LinkUp, WorkListed, Telemetry, RlTelemetry, PoolSeen)
 """Inputs that are read back before anything follows from them: of the first several events, of the others decisions."""
 SHOWN = 300
 """Characters of what is wrong with an event, in the record of it."""
@@ -131,6 +133,7 @@ class Core:
             raise CorruptState(f"a decision cannot be written: {refusal}. This is a defect of Hostler") from refusal
         commands.extend(orders.prove(self.state, device) for device in canary.due(self.state, self.index))
         commands.extend(ReadDevices(node=name) for name in foreign_use.due(self.state, self.index))
+        commands.extend(confirming.due(self.state, self.index))
         question = planning.due(self.state, self.index)
         if question is not None:
             commands.append(question)

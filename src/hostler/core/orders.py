@@ -300,6 +300,14 @@ DERIVES: dict[type, Derive] = {
 }
 
 
+def again(state: State, index: Index, node: str, name: str, held: bool) -> Iterator[Command]:
+    """What a node is told once more of an attempt or a chunk; `held`: it has it."""
+    if _current(state, name):
+        yield from _reconcile_attempt(state, index, node, name, held)
+    elif _leased(state, name):
+        yield from _reconcile_chunk(state, index, node, name, held)
+
+
 def _reconcile_attempt(state: State, index: Index, node: str, name: str, held: bool) -> Iterator[Command]:
     job = state.jobs[job_of(name)]
     assert job.attempt is not None

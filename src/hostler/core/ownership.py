@@ -93,7 +93,7 @@ def _chunks(state: State, index: Index, node: str, given: inputs.Progress) -> Ad
     return Admitted(replace(given, chunks=kept, found=found), foreign)
 
 
-def _linked(state: State, index: Index, node: str, given: inputs.LinkUp) -> Admitted:
+def _linked(state: State, index: Index, node: str, given: inputs.LinkUp | inputs.WorkListed) -> Admitted:
     """An inventory. What another node has of it stays in it: the node is to end that."""
     if given.node != node:
         return _own_name(state, index, node, given)
@@ -137,6 +137,7 @@ CHECKS: Mapping[type, Check] = {
     inputs.NodeFound: _described,
     inputs.LinkUp: _linked,
     inputs.LinkDown: _own_name,
+    inputs.WorkListed: _linked,
     inputs.NodeGoes: _own_name,
     inputs.Telemetry: _measured,
     inputs.Launched: _attempts,

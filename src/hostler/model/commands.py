@@ -170,6 +170,13 @@ class ReadDevices:
 
 
 @record
+class ListWork:
+    """Ask a node which attempts and chunks it has; the answer is `WorkListed`."""
+
+    node: str
+
+
+@record
 class Discard:
     """Forget an attempt's directory on its node."""
 
@@ -240,6 +247,7 @@ NodeCommand = (
     | Prove
     | LetGo
     | ReadDevices
+    | ListWork
 )
 """What a backend does on a node."""
 

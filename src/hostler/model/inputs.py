@@ -113,6 +113,15 @@ class LinkUp:
 
 
 @record
+class WorkListed:
+    """A linked node's agent was asked what it holds (`ListWork`), and this is all."""
+
+    node: str
+    attempts: Annotated[tuple[PartName, ...], Field(max_length=HELD_MOST)]
+    chunks: Annotated[tuple[PartName, ...], Field(max_length=HELD_MOST)]
+
+
+@record
 class LinkDown:
     """A node's agent cannot be reached."""
 
@@ -589,6 +598,7 @@ Input = (
     | NodeFound
     | LinkUp
     | LinkDown
+    | WorkListed
     | Launched
     | Started
     | Ended

@@ -17,6 +17,7 @@ from hostler.backends.base import (
     KeepsFolders,
     KeepsReports,
     LetsGo,
+    ListsWork,
     ProvesDevices,
     ReadsDevices,
     Releases,
@@ -35,6 +36,7 @@ from hostler.model.commands import (
     Launch,
     Lend,
     LetGo,
+    ListWork,
     NodeCommand,
     Prove,
     ReadDevices,
@@ -218,6 +220,8 @@ class Link:
             await backend.prove([command.order for command in group])
         elif kind is ReadDevices and isinstance(backend, ReadsDevices):
             await backend.read_devices()
+        elif kind is ListWork and isinstance(backend, ListsWork):
+            await backend.list_work()
         elif kind is LetGo and isinstance(backend, LetsGo):
             await backend.let_go()
         elif kind is Discard and isinstance(backend, KeepsFolders):

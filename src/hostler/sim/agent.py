@@ -17,6 +17,7 @@ from hostler.model.commands import (
     Keep,
     Launch,
     Lend,
+    ListWork,
     NodeCommand,
     Prove,
     Recall,
@@ -38,6 +39,7 @@ from hostler.model.inputs import (
     SoFar,
     Started,
     WorkerRefused,
+    WorkListed,
 )
 from hostler.model.record import entity, record
 from hostler.sim.engine import Task
@@ -198,6 +200,9 @@ class VirtualAgent:
                 self._record(Fetched(attempt=name))
             case Secure(attempt=name, artifacts=artifacts):
                 self._agenda.later(FETCH_S, lambda: self._hand_over(name, artifacts))
+            case ListWork():
+                attempts, chunks = tuple(self._processes), tuple(self._pieces)
+                self._record(WorkListed(node=self._node.name, attempts=attempts, chunks=chunks))
             case Prove(order=canary):
                 self._prove(canary)
             case Clear(attempt=name):
