@@ -403,34 +403,16 @@ def test_a_spare_folder_may_get_its_old_name_again(agent: Agent) -> None:
         client.facts.clear()
 
 
-def test_folder_is_not_reused_while_an_orphan_lives(agent: Agent, tmp_path: Path) -> None:
+def test_folder_of_an_attempt_whose_orphan_was_ended_holds_nothing_of_it(agent: Agent, tmp_path: Path) -> None:
     client = agent.client()
     flag = tmp_path / "flag"
-    # The flag is made without `touch`: that process might still run when the processes are listed.
-    script = f"setsid sh -c ': > {flag}; exec sleep 3600' & while ! [ -e {flag} ]; do sleep 0.01; done"
-    client.launch(shell("j1.1", script))
-    client.ended("j1.1")
-    orphan = until(agent.leftovers, "the orphan")  # its environment is empty for a moment in its exec
-    assert len(orphan) == 1
-    client.send(type="discard", attempts=["j1.1"])
-    client.sync()
-    assert os.listdir(agent.directory / "attempts") == []
-    for pid in orphan:
-        os.kill(pid, signal.SIGKILL)
-    until(lambda: not any(map(alive, orphan)), "the orphan's end")
-
-
-def test_folder_is_not_reused_where_an_orphan_was(agent: Agent, tmp_path: Path) -> None:
-    client = agent.client()
-    flag = tmp_path / "flag"
-    orphan = f"touch {flag}; while ! [ -e {tmp_path}/go ]; do sleep 0.01; done; echo late > late"
+    orphan = f"trap : TERM; touch {flag}; while true; do echo late > late; done"
     client.launch(shell("j1.1", f'setsid sh -c "{orphan}" & while ! [ -e {flag} ]; do sleep 0.01; done'))
-    assert client.ended("j1.1")["left"] is False
-    (tmp_path / "go").touch()
-    until(lambda: not agent.leftovers(), "the orphan's end")
+    client.ended("j1.1")
+    assert agent.leftovers() == []
     client.send(type="discard", attempts=["j1.1"])
-    client.sync()
-    assert os.listdir(agent.directory / "attempts") == []
+    client.launch(shell("j2.1", "test ! -e late"))
+    assert client.ended("j2.1")["exit_code"] == 0
 
 
 def test_discard_of_a_running_attempt_is_refused(agent: Agent) -> None:

@@ -297,8 +297,6 @@ class Attempts:
         if attempt.stop_reason is not None:
             return
         self.announce()
-        if attempt.process is not None and attempt.process.pid not in self._by_pid:
-            return  # it has ended, and its end is on its way
         attempt.stop_reason, attempt.stop_error = reason, error
         if attempt.process is None:
             attempt.place.attempts.remove(attempt)
@@ -306,7 +304,8 @@ class Attempts:
             return
         self._node.record({"op": "stop", "attempt": attempt.spec.id, "reason": reason, "error": error})
         self._node.journal.flush()  # so that a successor goes on with it; a full disk must not keep it from ending
-        self._terminate(attempt, attempt.process)
+        if attempt.process.pid in self._by_pid:  # else it has ended, and that is about to be told
+            self._terminate(attempt, attempt.process)
 
     def _terminate(self, attempt: Attempt, process: Identity) -> None:
         if procs.is_running(process):

@@ -12,14 +12,14 @@ Pools are left out: there the cluster is asked, and what waits in its queue may 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from hostler.core import judging, orders
 from hostler.core.index import Index
 from hostler.core.state import Job, Node, State
 from hostler.model import inputs
-from hostler.model.commands import Command, ListWork
+from hostler.model.commands import Collect, Command, Launch, Lend, ListWork, Prove, Recall, Stop
 from hostler.model.events import Event, TroubleRecorded, job_of
 from hostler.model.fleet import Link
 from hostler.model.units import duration
@@ -32,22 +32,25 @@ SILENT_S = 60.0
 """For so long an order may be without an answer on a link that is up."""
 PROOF_S = 900.0
 """The same for the canary of a device, which waits for those of its node's other devices."""
-AT_WORK = (JobState.LEASED, JobState.LAUNCHING, JobState.RUNNING, JobState.COLLECTING)
+ANSWERED = (Launch, Stop, Lend, Recall, Collect, Prove)
+"""Orders that a node answers."""
 NAMED_MOST = 5
 
 
-def due(state: State, index: Index) -> Iterator[Command]:
-    """What nodes are asked now, and what they are told once more."""
+def due(state: State, index: Index, given: Sequence[Command]) -> Iterator[Command]:
+    """What nodes are asked now, and what they are told once more; `given` are the commands of this step."""
     known = index.confirming
     again, known.again = known.again, []
     for node, name, held in again:
         yield from orders.again(state, index, node, name, held)
+    is_open = any(isinstance(each, ANSWERED) for each in given)
     if CHORE in index.chores:
         index.chores.discard(CHORE)
         known.is_armed = False
-        yield from _looked(state, index)
-    is_at_work = index.active or index.proving or any(index.counts[each] for each in AT_WORK)
-    if is_at_work and not known.is_armed:
+        unsettled = _unsettled(state, index)
+        is_open = is_open or bool(unsettled or index.proving)
+        yield from _looked(state, index, unsettled)
+    if is_open and not known.is_armed:
         known.is_armed = True
         index.do_later(CHORE, index.now + SILENT_S)
 
@@ -80,7 +83,14 @@ def listed(state: State, index: Index, given: inputs.WorkListed, emit: Emit) -> 
         emit(TroubleRecorded(where=f"node {given.node}", what=what))
 
 
-def _looked(state: State, index: Index) -> Iterator[Command]:
+def _unsettled(state: State, index: Index) -> dict[str, list[str]]:
+    """Attempts and chunks at linked nodes that an answer is awaited for, by node."""
+    linked = (node for node in state.nodes.values() if node.link is Link.UP and node.spec.pool is None)
+    found = {node.spec.name: [name for name in _held(state, index, node) if _is_open(state, name)] for node in linked}
+    return {node: names for node, names in found.items() if names}
+
+
+def _looked(state: State, index: Index, unsettled: dict[str, list[str]]) -> Iterator[Command]:
     known = index.confirming
     before, known.since = known.since, {}
 
@@ -89,16 +99,14 @@ def _looked(state: State, index: Index) -> Iterator[Command]:
         since = known.since[name] = before.get(name, index.now)
         return index.now - since
 
-    for node in state.nodes.values():
-        if node.link is not Link.UP or node.spec.pool is not None:
-            continue
-        doubtful = [name for name in _held(state, index, node) if _is_doubtful(state, index, name, waited)]
-        fetching = [name for name in doubtful if _is_ended(state, name)]
-        for name in fetching:
-            yield from orders.again(state, index, node.spec.name, name, held=True)
-        if len(doubtful) > len(fetching):
-            known.asked[node.spec.name] = tuple(name for name in doubtful if name not in fetching)
-            yield ListWork(node=node.spec.name)
+    for node, names in unsettled.items():
+        doubtful = [name for name in names if _is_doubtful(state, index, name, waited)]
+        for name in (each for each in doubtful if _is_ended(state, each)):
+            yield from orders.again(state, index, node, name, held=True)
+        asked = tuple(each for each in doubtful if not _is_ended(state, each))
+        if asked:
+            known.asked[node] = asked
+            yield ListWork(node=node)
     for device in [each for each in sorted(index.proving) if waited(f"canary {each}") >= PROOF_S]:
         index.proving.discard(device)
         index.unproved[device] = None
@@ -116,16 +124,27 @@ def _held(state: State, index: Index, node: Node) -> dict[str, None]:
     return found
 
 
+def _is_open(state: State, name: str) -> bool:
+    """Whether the node of an attempt or a chunk has still to answer an order about it."""
+    job = state.jobs[job_of(name)]
+    if job.attempt is None or job.attempt.id != name:
+        return True
+    if job.attempt.ended is not None:
+        return job.attempt.ended.fetch is not None
+    is_told_to_end = job.cancelling is not None or job.attempt.yielding is not None
+    return is_told_to_end or job.state is JobState.LAUNCHING
+
+
 def _is_doubtful(state: State, index: Index, name: str, waited: Callable[[str], float]) -> bool:
     job = state.jobs[job_of(name)]
     if job.attempt is None or job.attempt.id != name:
         lease = state.sweeps[job.id].leases[name]
         return max(lease.leased_at, lease.began_at or 0.0, lease.told_at or 0.0) + SILENT_S <= index.now
     if job.attempt.ended is not None:
-        return job.attempt.ended.fetch is not None and waited(name) >= SILENT_S
+        return waited(name) >= SILENT_S
     if job.cancelling is not None or job.attempt.yielding is not None:
         return waited(name) >= SILENT_S + job.spec.grace_s
-    return job.state is JobState.LAUNCHING and job.attempt.leased_at + SILENT_S <= index.now
+    return job.attempt.leased_at + SILENT_S <= index.now
 
 
 def _is_ended(state: State, name: str) -> bool:

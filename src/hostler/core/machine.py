@@ -133,7 +133,7 @@ class Core:
             raise CorruptState(f"a decision cannot be written: {refusal}. This is a defect of Hostler") from refusal
         commands.extend(orders.prove(self.state, device) for device in canary.due(self.state, self.index))
         commands.extend(ReadDevices(node=name) for name in foreign_use.due(self.state, self.index))
-        commands.extend(confirming.due(self.state, self.index))
+        commands.extend([*confirming.due(self.state, self.index, commands)])
         question = planning.due(self.state, self.index)
         if question is not None:
             commands.append(question)
