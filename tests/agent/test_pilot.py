@@ -14,7 +14,7 @@ from hostler.agent import pilot
 
 
 def test_what_is_ours_is_taken_out_of_what_work_inherits(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = {"working_dir": "gcs://ours.zip", "env_vars": {pilot.TOKEN: "secret", "RAY_x": "1"}}
+    own = {"working_dir": "gcs://ours.zip", "env_vars": {pilot.TICKET: "secret", "RAY_x": "1"}}
     monkeypatch.setenv(pilot.JOB_CONFIG, json.dumps({"runtime_env": own, "metadata": {"job_submission_id": "h"}}))
     pilot._clean_environment()
     left = json.loads(os.environ[pilot.JOB_CONFIG])
@@ -27,7 +27,7 @@ def test_what_is_ours_is_taken_out_of_what_work_inherits(monkeypatch: pytest.Mon
 def test_what_cannot_be_understood_is_not_handed_on(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     monkeypatch.setenv(pilot.JOB_CONFIG, words)
     pilot._clean_environment()
-    assert pilot.TOKEN not in os.environ.get(pilot.JOB_CONFIG, "")
+    assert pilot.TICKET not in os.environ.get(pilot.JOB_CONFIG, "")
 
 
 def test_folders_of_pilots_that_died_long_ago_go_and_no_others(tmp_path: Path) -> None:
@@ -45,14 +45,14 @@ def test_folders_of_pilots_that_died_long_ago_go_and_no_others(tmp_path: Path) -
     assert sorted(each.name for each in tmp_path.iterdir()) == ["held", "of somebody else", "young"]
 
 
-def test_without_a_token_it_says_so(
+def test_without_a_ticket_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv(pilot.TOKEN, raising=False)
+    monkeypatch.delenv(pilot.TICKET, raising=False)
     monkeypatch.setenv(pilot.JOB_CONFIG, "")
     words = ["--dir", str(tmp_path / "d"), "--journal", "j", "--to", "h:1", "--node", "n", "--alone-s", "1"]
     assert pilot.main([*words, "--fingerprint", "0" * 64]) == pilot.EXIT_USAGE
-    assert pilot.TOKEN in capsys.readouterr().err
-    monkeypatch.setenv(pilot.TOKEN, "t")
+    assert pilot.TICKET in capsys.readouterr().err
+    monkeypatch.setenv(pilot.TICKET, "t")
     assert pilot.main([*words, "--fingerprint", "xyz"]) == pilot.EXIT_USAGE
     assert "--fingerprint" in capsys.readouterr().err

@@ -63,7 +63,7 @@ def test_work_runs_in_a_job_of_the_cluster_and_its_files_come_back(ray_town: Tow
     with a_share(tmp_path, ray_town.python, ray_town.address, idle_s=1) as fleet:
         fleet.start()
         assert pilots(ray_town, tmp_path) == [], "nothing is held while there is nothing to do"
-        said = "tr a-z A-Z <in >back; echo address $RAY_ADDRESS; env | grep -c HOSTLER_CALL_TOKEN; exit 0"
+        said = "tr a-z A-Z <in >back; echo address $RAY_ADDRESS; env | grep -c HOSTLER_CALL; exit 0"
         job = fleet.script("sh", "-c", said, cwd=str(tmp_path / "work"), outputs=["back"])
         done = fleet.over(job)
         assert done["job"]["state"] == "done", fleet.log()

@@ -1,8 +1,9 @@
 """Runs the agent in a job of a Ray cluster, and calls the controller: ``python3 agent.pyz pilot --dir DIR --to ...``.
 
-The agent is at home in that job: it ends with this process, and this process with it. What it is called by, its token,
-comes in ``HOSTLER_CALL_TOKEN`` and is taken out of the environment before anything else is started; so is what is ours
-of Ray's description of the job, which everything that uses Ray here would otherwise hand on to the whole cluster.
+The agent is at home in that job: it ends with this process, and this process with it. Its token is not in the
+description of the job, which Ray shows: ``HOSTLER_CALL_TICKET`` has a ticket, for which the controller gives the token
+once. The ticket is taken out of the environment before anything else is started; so is what is ours of Ray's description
+of the job, which everything that uses Ray here would otherwise hand on to the whole cluster.
 
 Exit status: 0 the agent ended as it should; 1 it failed; 2 wrong usage or an unusable folder; 5 refused by the
 controller; 6 who answers is not the controller.
@@ -19,6 +20,7 @@ import signal
 import sys
 import threading
 import time
+import uuid
 from contextlib import suppress
 from typing import Iterator, List, Optional
 
@@ -29,11 +31,11 @@ from .keeper import Keeper
 from .loop import Loop
 from .shared import make_folder
 from .supervisor import Supervisor
-from .uplink import Controller, fingerprint_of
+from .uplink import Controller, Impostor, Refused, Uplink, fingerprint_of
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-TOKEN = "HOSTLER_CALL_TOKEN"  # noqa: S105 - the name of a variable
+TICKET = "HOSTLER_CALL_TICKET"
 JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 LEFT_S = 3 * 86400.0
 """For how long the folder of a pilot that was killed is kept."""
@@ -41,6 +43,7 @@ _ENDS_BY = (signal.SIGTERM, signal.SIGINT)
 _UP_WITHIN_S = 30.0
 _LOOK_S = 1.0
 _STEP_S = 0.1
+_ASK_AGAIN_S = 0.5
 _ORPHANED_S = 60.0  # a supervisor that its keeper left behind ends what it runs, each with its time of grace
 
 
@@ -101,19 +104,24 @@ class Pilot:
 
 def main(arguments: List[str]) -> int:
     """Run the agent of a job; returns the exit status."""
-    token = os.environ.pop(TOKEN, "").strip()
+    ticket = os.environ.pop(TICKET, "").strip()
     _clean_environment()
     options = _parser().parse_args(arguments)
     home = Home(os.path.abspath(os.path.expanduser(options.dir)))
     folder = os.path.join(home.folder, options.journal)
     try:
         controller = _controller(options.to, options.fingerprint)
-        if not token:
-            raise dial.Unusable("there is no token in %s" % TOKEN)
+        if not ticket:
+            raise dial.Unusable("there is no ticket in %s" % TICKET)
         _clear_left(os.path.dirname(home.folder))
         home.take()
         for needed in (folder, folder + "/attempts", folder + "/workers"):
             make_folder(needed)
+        token = _redeemed(controller, options.node, ticket, options.alone_s)
+    except Refused as error:
+        return _fail("refused: %s" % error, dial.EXIT_REFUSED)
+    except Impostor as error:
+        return _fail(str(error), dial.EXIT_IMPOSTOR)
     except BlockingIOError:
         return _fail("another process has %s already" % home.folder, EXIT_USAGE)
     except dial.Unusable as error:
@@ -124,6 +132,28 @@ def main(arguments: List[str]) -> int:
     if status == 0:  # everything was heard; after anything else somebody may want to look
         shutil.rmtree(home.folder, ignore_errors=True)
     return status
+
+
+def _redeemed(controller: Controller, node: str, ticket: str, within_s: float) -> str:
+    """The token. Raises OSError where the controller cannot be asked for so long, Refused and Impostor."""
+    until, tries, by = time.monotonic() + within_s, 0, uuid.uuid4().hex
+    while True:
+        uplink = Uplink(controller)
+        try:
+            token = uplink.redeem({"node": node, "ticket": ticket, "by": by})
+            if token is not None:
+                return token
+            rest_s, tries = _ASK_AGAIN_S, 0
+        except (OSError, ValueError) as error:
+            if time.monotonic() > until:
+                raise OSError("no connection to %s:%d: %s" % (controller.host, controller.port, error)) from None
+            if tries == 0:
+                sys.stderr.write("hostler pilot: no connection to %s:%d: %s\n" % (*controller[:2], error))
+            tries += 1
+            rest_s = dial.rest_s(tries)
+        finally:
+            uplink.close()
+        time.sleep(rest_s)
 
 
 def _fly(home: Home, folder: str, alone_s: float, dialler: dial.Dialler) -> int:
@@ -170,7 +200,7 @@ def _clean_environment() -> None:
         config = json.loads(os.environ.get(JOB_CONFIG, ""))
         env = config["runtime_env"]
         env.pop("working_dir", None)
-        env.get("env_vars", {}).pop(TOKEN, None)
+        env.get("env_vars", {}).pop(TICKET, None)
     except (ValueError, KeyError, AttributeError, TypeError):
         os.environ.pop(JOB_CONFIG, None)
         return

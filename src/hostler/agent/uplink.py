@@ -65,6 +65,18 @@ class Uplink:
         if answer.get("type") != "welcome" or not is_id(self.journal):
             raise Refused("its welcome cannot be understood: %.200r" % answer)
 
+    def redeem(self, words: Json) -> Optional[str]:
+        """Connect and be given a token for a ticket; None: to be asked again. Raises Impostor, Refused."""
+        self._stream = _connected(self._controller)
+        self.say({"type": "redeem", "protocol": DIAL_PROTOCOL, **words})
+        answer = self._hear(_CONNECT_S)
+        token = answer.get("token")
+        if answer.get("type") == "wait":
+            return None
+        if answer.get("type") != "token" or type(token) is not str:
+            raise Refused("its answer cannot be understood: %.200r" % answer)
+        return str(token)
+
     def wait(self) -> None:
         """Until somebody takes this connection. Raises Refused where it is not wanted any more."""
         asked = False

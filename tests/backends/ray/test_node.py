@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,9 +19,11 @@ from hostler.agent.build import build_zipapp
 from hostler.backends.base import Store
 from hostler.backends.channel import Channel
 from hostler.backends.courier import Parcel
+from hostler.backends.dialin import NotYet
 from hostler.backends.packing import Packer
 from hostler.backends.ray import Calling, Door, RayCluster, RayNode, RayRest, Terms, Wants
-from hostler.backends.ray.node import Pilot
+from hostler.backends.ray.node import TICKET, Pilot
+from hostler.backends.ray.rest import Job
 from hostler.model.commands import AttemptOrder
 from hostler.model.errors import LinkError, LinkLost, LinkRefused
 from hostler.model.inputs import Closed, Ended, Input, LinkUp, NodeFound, Requested, Started, Submitted, Trouble
@@ -153,6 +156,47 @@ async def test_nothing_is_held_until_there_is_work_and_nothing_after_it(made: Ex
         assert found.all(LinkUp)[2].agent != closed.token, "and what was on one that is over is"
         assert not found.all(Trouble)
         assert not (made.folder / "far" / closed.token).exists(), "it leaves nothing there"
+
+
+async def test_token_of_a_pilot_is_in_nothing_that_ray_has_of_it(made: Exchange, ray: FakeRay) -> None:
+    async with share(made, ray) as found:
+        await woken(found, "j1.1", "true")
+        await found.some(Ended)
+        (name,) = ray.submissions
+        token = found.node._token(name)
+        listed = (
+            json.dumps(ray.jobs) + "".join(map(repr, ray.packages.values())) + (ray.folder / name / "log").read_text()
+        )
+        assert token not in listed
+        ticket = ray.jobs[name]["asked"]["runtime_env"]["env_vars"][TICKET]
+        assert not made.calls.is_own("share", ticket), "the ticket is no token"
+        assert found.node._redeem(ticket, "another one") is None, "and counts for nobody any more"
+
+
+async def test_ticket_counts_once_and_is_awaited_until_the_pilot_is_on_record(made: Exchange, ray: FakeRay) -> None:
+    async with share(made, ray) as found:
+        pilot = found.node._pilot = Pilot(id="p")
+        found.node._admit("p")
+        ticket = found.node._made("ticket", "p")
+        assert found.node._redeem("another", "x") is None
+        with pytest.raises(NotYet):
+            found.node._redeem(ticket, "x")
+        pilot.ticket = True
+        token = found.node._redeem(ticket, "x")
+        assert token == found.node._token("p") == found.node._redeem(ticket, "x"), "its answer may have been lost"
+        assert found.node._redeem(ticket, "y") is None
+
+
+@pytest.mark.parametrize(("status", "counts"), [("PENDING", True), ("RUNNING", False)])
+async def test_ticket_of_a_pilot_that_another_controller_submitted_counts_only_if_it_has_not_begun(
+    made: Exchange, ray: FakeRay, status: str, counts: bool
+) -> None:
+    async with share(made, ray, (batch("hostler-share-x", "hostler-share-x"),)) as found:
+        pilot = found.node._pilot
+        assert pilot is not None
+        job = Job(id=pilot.id, status=status, message="", machine=None, exit_code=None, error=None)
+        found.node._note_ticket(pilot, job)
+        assert pilot.ticket is counts
 
 
 async def test_it_is_on_record_before_it_is_submitted(made: Exchange, ray: FakeRay) -> None:

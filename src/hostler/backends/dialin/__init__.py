@@ -2,6 +2,6 @@
 
 from hostler.backends.dialin.certificate import context, fingerprint, self_signed
 from hostler.backends.dialin.node import DialinNode
-from hostler.backends.dialin.switchboard import Call, Switchboard
+from hostler.backends.dialin.switchboard import Call, NotYet, Switchboard
 
-__all__ = ["Call", "DialinNode", "Switchboard", "context", "fingerprint", "self_signed"]
+__all__ = ["Call", "DialinNode", "NotYet", "Switchboard", "context", "fingerprint", "self_signed"]

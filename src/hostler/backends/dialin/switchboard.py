@@ -13,7 +13,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import structlog
 
@@ -42,6 +42,11 @@ TOLD_MAX = 100
 KEEPALIVE = (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 4), ("TCP_USER_TIMEOUT", 60_000))
 
 
+Redeem: TypeAlias = Callable[[str, str], str | None]
+"""Gives a token for a ticket and a text of the caller's choice, with which it may ask again; `None`: for this one none.
+Raises `NotYet`."""
+
+
 @record
 class Call:
     """A connection to the agent of a node, which expects its opening words."""
@@ -54,6 +59,10 @@ class Call:
     """The process on the node that made it."""
     token: str
     """What it was let in by."""
+
+
+class NotYet(Exception):
+    """A ticket that may count in a moment: the caller is to ask again."""
 
 
 class Stranger(Exception):
@@ -103,6 +112,8 @@ class Switchboard:
         self._told: set[str] = set()
         self._admitted: dict[str, str] = {}
         """Tokens of nodes that are let in for as long as something of theirs runs."""
+        self._redeems: dict[str, Redeem] = {}
+        """What gives those nodes their tokens for their tickets."""
         self._log = structlog.get_logger()
 
     def open(self, host: str, port: int, context: ssl.SSLContext, tell: Callable[[str, str], None]) -> int:
@@ -145,12 +156,15 @@ class Switchboard:
         """What tells the work of this controller from that of others."""
         return self._journal
 
-    def admit(self, node: str, token: str | None) -> None:
-        """Let a node in by this token, and by no other one; `None`: not any more."""
+    def admit(self, node: str, token: str | None, redeem: Redeem | None = None) -> None:
+        """Let a node in by this token, and by no other one; `None`: not any more. `redeem` gives it its token."""
+        self._redeems.pop(node, None)
         if token is None:
             self._admitted.pop(node, None)
-        else:
-            self._admitted[node] = token
+            return
+        self._admitted[node] = token
+        if redeem is not None:
+            self._redeems[node] = redeem
 
     def is_own(self, node: str, token: str) -> bool:
         """Whether that is the token of that node now; for one that is unknown it takes as long to say no."""
@@ -232,6 +246,9 @@ class Switchboard:
             async with asyncio.timeout(GREET_S):
                 reader, writer = await self._secured(peer)
                 words = await _first_line(reader)
+            if isinstance(words, dict) and words.get("type") == "redeem":
+                await _said(writer, self._redeemed(words))
+                return
             line = self._known(words, reader, writer)
             del self._strangers[_this_task()]
             await self._wait(line)
@@ -260,6 +277,19 @@ class Switchboard:
             await asyncio.wait([securing])
             raise
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+    def _redeemed(self, words: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a ticket. Raises `Stranger`."""
+        texts = [words.get(each) for each in ("node", "ticket", "by")]
+        node, ticket, by = (each if isinstance(each, str) else "" for each in texts)
+        redeem = self._redeems.get(node)
+        try:
+            token = None if redeem is None or words.get("protocol") != PROTOCOL else redeem(ticket, by)
+        except NotYet:
+            return {"type": "wait"}
+        if token is None:
+            raise Stranger(f"that is no ticket of {node[:64]!r} here, or it was redeemed before; a ticket counts once")
+        return {"type": "token", "token": token}
 
     def _known(self, words: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Waiting:
         """The caller, if it is who it says. Raises `Stranger`."""
@@ -334,6 +364,15 @@ class Switchboard:
         except asyncio.CancelledError:
             writer.transport.abort()
             raise
+
+
+async def _said(writer: asyncio.StreamWriter, words: dict[str, Any]) -> None:
+    """Say one thing, and hang up."""
+    async with asyncio.timeout(GREET_S):
+        writer.write(encoded(words))
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
 
 
 async def _readable(listener: socket.socket) -> None:

@@ -15,6 +15,7 @@ import shlex
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any, Unpack
 from uuid import uuid4
@@ -25,7 +26,7 @@ from hostler.backends.agented import Options
 from hostler.backends.base import Facts, Report
 from hostler.backends.channel import Channel
 from hostler.backends.courier import Parcel
-from hostler.backends.dialin import DialinNode, Switchboard
+from hostler.backends.dialin import DialinNode, NotYet, Switchboard
 from hostler.backends.outbox import Outbox
 from hostler.backends.packing import Packer
 from hostler.backends.ray.cluster import RayCluster
@@ -53,7 +54,8 @@ from hostler.model.inputs import (
 from hostler.model.pools import Batch, Span
 from hostler.model.record import entity, record
 
-TOKEN = "HOSTLER_CALL_TOKEN"  # noqa: S105 - the name of a variable
+TICKET = "HOSTLER_CALL_TICKET"
+"""The variable in which a pilot finds a ticket, which Ray shows with the job; the token, which counts, is not in it."""
 ASLEEP_LOOK_S = 30.0
 """How often a cluster is looked at that nothing is wanted of."""
 FOREVER = Span(seconds=365 * 86400.0, longest=True, saves=False)
@@ -82,6 +84,12 @@ class Pilot:
     submitted: bool = False
     called: bool = False
     """Whether it has, as far as is known: it may also have called a controller before this one."""
+    remembered: bool = False
+    """Whether a controller before this one had seen it at Ray: it may have redeemed its ticket."""
+    ticket: bool | None = None
+    """Whether its ticket may be redeemed; `None`: that is not known yet."""
+    by: str | None = None
+    """Who redeemed it."""
     leaving: str | None = None
     """Why it was told to end."""
     absent_since: float | None = None
@@ -142,7 +150,8 @@ class RayNode(DialinNode):
         known = sorted(batches, key=lambda batch: batch.requested_at)
         self._older = [batch.token for batch in known[:-1]]
         if known:
-            self._pilot = Pilot(id=known[-1].token, submitted=known[-1].job is not None, called=True)
+            is_known = known[-1].job is not None
+            self._pilot = Pilot(id=known[-1].token, submitted=is_known, called=True, remembered=is_known)
             self._admit(known[-1].token)
 
     async def probe(self) -> NodeSpec:
@@ -338,7 +347,7 @@ class RayNode(DialinNode):
             channel = await super().connect(epoch)
         except LinkLost as error:
             raise LinkLost(f"its pilot {pilot.id} {pilot.status}") from error
-        pilot.called = True
+        pilot.called, pilot.ticket = True, False
         return channel
 
     async def _bring_agent(self, channel: Channel) -> None:
@@ -378,15 +387,38 @@ class RayNode(DialinNode):
             await self._absent(pilot)
             return
         pilot.absent_since = None
-        if not pilot.submitted:
-            pilot.submitted = True
-            self._outbox.post(Submitted(node=self.name, token=pilot.id, job=pilot.id))
+        self._note_ticket(pilot, job)
         if job.over:
             await self._over(pilot, job)
         if pilot.leaving is not None and not pilot.called:
             await self._cluster.rest.stop(pilot.id)
         pilot.status = await self._in_words(job)
         await self._end_if_idle(pilot)
+
+    def _note_ticket(self, pilot: Pilot, job: Job) -> None:
+        """A ticket counts once, over restarts of the controller too: only after it is on record that Ray has the pilot.
+
+        So one that is not on record has not redeemed it. Of one that is, a later controller knows that where Ray has
+        not begun it; where Ray has, its ticket counts no more.
+        """
+        if not pilot.submitted or (pilot.ticket is None and not pilot.remembered):  # the link may have broken meanwhile
+            pilot.submitted = True
+            then = partial(_open_ticket, pilot)
+            self._outbox.post(Submitted(node=self.name, token=pilot.id, job=pilot.id), then=then)
+        elif pilot.remembered and pilot.ticket is None:
+            pilot.ticket = job.status == "PENDING"
+
+    def _redeem(self, shown: str, by: str) -> str | None:
+        """The token of the pilot for its ticket. Raises `NotYet`."""
+        pilot = self._pilot
+        if pilot is None or not hmac.compare_digest(shown.encode(), self._made("ticket", pilot.id).encode()):
+            return None
+        if pilot.ticket is None:
+            raise NotYet
+        if pilot.by not in (None, by) or not (pilot.ticket or pilot.by):
+            return None
+        pilot.by = by
+        return self._token(pilot.id)
 
     async def _absent(self, pilot: Pilot) -> None:
         """Ray does not know it: it was never submitted, or a head that forgets everything was started anew."""
@@ -403,7 +435,7 @@ class RayNode(DialinNode):
             self._end(pilot, f"{pilot.id} {pilot.status}, and nobody can reach it", well=False)
 
     async def _submit(self, pilot: Pilot) -> None:
-        runtime = {"working_dir": await self._cluster.agent(), "env_vars": {TOKEN: self._token(pilot.id)}}
+        runtime = {"working_dir": await self._cluster.agent(), "env_vars": {TICKET: self._made("ticket", pilot.id)}}
         await self._cluster.rest.submit(pilot.id, self._entrypoint(pilot), self._use.wants, runtime)
         self._log.info("pilot submitted", pilot=pilot.id, wants=self._use.wants.in_words())
 
@@ -418,8 +450,8 @@ class RayNode(DialinNode):
         """Raises `LinkLost`, always."""
         if pilot.leaving is not None or (job.status == "SUCCEEDED" and pilot.called):
             self._end(pilot, pilot.leaving or "its agent had nothing to do", well=True)
-        # Where Ray cannot make the environment of a job, it repeats that, our token with it.
-        message = " ".join(job.message.replace(self._token(pilot.id), HIDDEN).split())
+        # Where Ray cannot make the environment of a job, it repeats that, our ticket with it.
+        message = " ".join(job.message.replace(self._made("ticket", pilot.id), HIDDEN).split())
         why = f"{job.status}, {job.error or 'no error'}: {message[-LAST_WORDS:]}"
         machine = await self._cluster.machine(job.machine)
         if machine is not None and not machine.alive:
@@ -486,11 +518,19 @@ class RayNode(DialinNode):
             self._outbox.post(Trouble(where=f"node {self.name}", what=what))
 
     def _admit(self, pilot: str) -> None:
-        self._switchboard.admit(self.name, self._token(pilot))
+        self._switchboard.admit(self.name, self._token(pilot), self._redeem)
 
     def _token(self, pilot: str) -> str:
         """What a pilot proves by that it is that one: worth nothing for another one, nor after its end."""
-        return hmac.new(self._secret, f"pilot {pilot}".encode(), hashlib.sha256).hexdigest()
+        return self._made("pilot", pilot)
+
+    def _made(self, what: str, pilot: str) -> str:
+        return hmac.new(self._secret, f"{what} {pilot}".encode(), hashlib.sha256).hexdigest()
+
+
+def _open_ticket(pilot: Pilot) -> None:
+    if pilot.ticket is None:
+        pilot.ticket = True
 
 
 async def _first(*works: Coroutine[Any, Any, None]) -> None:
