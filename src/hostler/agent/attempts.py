@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -10,10 +11,11 @@ from contextlib import suppress
 from functools import partial
 from typing import AbstractSet, Any, Callable, Dict, List, Optional, Tuple
 
-from . import logs, procs, setup
+from . import dropping, logs, procs, setup
 from .contact import over
 from .evidence import last_words
 from .exits import recorded_exit
+from .files import CODE
 from .folders import Folders
 from .leftovers import Ended, Leftovers
 from .loop import Timer
@@ -238,12 +240,17 @@ class Attempts:
             env["HOSTLER_INPUTS"] = folder + "/inputs.json"
             _write(env["HOSTLER_INPUTS"], encode(spec.inputs))
         self._recording.begin(spec.id, folder)
+        argv = spec.argv
+        if spec.user is not None:
+            if spec.setup is not None:
+                raise SpawnError("work that runs as `job_user` has no Python environment built", refused=True)
+            argv = [*dropping.command(CODE, spec.user, self._node.directory, folder, spec.cwd), *argv]
         if self._setups.is_needed(spec, env):
             cgroup = "" if spec.memory_bytes is None else self._memory.prepare(spec.id, spec.memory_bytes)
             return self._setups.start(spec, env, folder, cgroup)
         streams = Streams(self._node.null, folder + "/out", folder + "/err")
         with self._memory.room(spec.id, spec.memory_bytes):
-            return procs.spawn(self._node.programs, spec.argv, env, spec.cwd or folder, streams)
+            return procs.spawn(self._node.programs, argv, env, spec.cwd or folder, streams)
 
     def _announce(self, pid: int, attempt: Attempt) -> None:
         """Our child, running or a zombie, always has a start time."""
@@ -527,8 +534,10 @@ def _write(path: str, text: str) -> None:
 def read_result(path: str, limit: int) -> Tuple[Any, Optional[str]]:
     """``(result, None)`` or ``(None, what is wrong with it)``."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None, "the result is a symbolic link. Have the job write it to $HOSTLER_RESULT itself"
         return None, "cannot read the result: %s" % error.strerror
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):

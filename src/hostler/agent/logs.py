@@ -4,6 +4,8 @@ A process appends to ``out``. When the file passes half its cap, its newest byte
 place, so that the process needs to know nothing. What this can lose: bytes written in the instant between the copy
 and the emptying, bytes in front of the newest half cap when the process wrote more than that between two checks, and
 everything older than ``out.1``. ``out.offset`` holds how many bytes came before the file's first.
+
+The folder is the attempt's, which may run as another user than the agent: no symbolic link is followed.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 from contextlib import suppress
 from typing import NamedTuple, Optional, Tuple
 
+_PLAINLY = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 _OFFSET_DIGITS = 20
 _LARGEST_OFFSET = 1 << 62
 
@@ -35,7 +38,7 @@ class Piece(NamedTuple):
 def rotate(path: str, cap_bytes: int) -> bool:
     """Keep ``path`` and its older part within about ``cap_bytes`` together; True when something was moved."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+        fd = os.open(path, os.O_RDWR | _PLAINLY)
     except FileNotFoundError:
         return False
     try:
@@ -119,7 +122,7 @@ def _move(fd: int, path: str, keep: int) -> None:
 
 
 def _copy_from(fd: int, position: int, target: str, most: int) -> None:
-    with open(target, "wb") as older:
+    with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _PLAINLY, 0o600), "wb") as older:
         while True:
             data = os.pread(fd, 1 << 20, position)
             if not data:
@@ -131,7 +134,7 @@ def _copy_from(fd: int, position: int, target: str, most: int) -> None:
 
 
 def _write_offset(path: str, offset: int) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | _PLAINLY, 0o600)
     try:
         os.write(fd, b"%020d" % offset)
     finally:
@@ -139,7 +142,7 @@ def _write_offset(path: str, offset: int) -> None:
 
 
 def _read_at(path: str, offset: int, limit: int) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    fd = os.open(path, os.O_RDONLY | _PLAINLY)
     try:
         return os.pread(fd, limit, offset)
     finally:

@@ -112,7 +112,8 @@ class Index:
         """Returns how many records are left."""
         kept = _read_at(self._path, (self._count - MOST_RECORDS // 2) * _RECORD.size, MOST_RECORDS // 2 * _RECORD.size)
         try:
-            with open(self._path + ".new", "wb") as output:
+            fresh = os.open(self._path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _PLAINLY, 0o600)
+            with open(fresh, "wb") as output:
                 output.write(kept)
         except OSError:
             with suppress(FileNotFoundError):

@@ -2,8 +2,8 @@
 
 The agent is at home in that job: it ends with this process, and this process with it. Its token is not in the
 description of the job, which Ray shows: ``HOSTLER_CALL_TICKET`` has a ticket, for which the controller gives the token
-once. The ticket is taken out of the environment before anything else is started; so is what is ours of Ray's description
-of the job, which everything that uses Ray here would otherwise hand on to the whole cluster.
+once. It is taken out of the environment before anything else is started; so is what is ours of Ray's description of the
+job, which everything that uses Ray here would otherwise hand on to the whole cluster.
 
 Exit status: 0 the agent ended as it should; 1 it failed; 2 wrong usage or an unusable folder; 5 refused by the
 controller; 6 who answers is not the controller.

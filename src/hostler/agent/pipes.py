@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, Dict, Optional
+from typing import Callable, Dict, List, Optional
 
 from . import procs
 from .loop import WRITE, Loop
@@ -29,13 +29,16 @@ class WorkerPipes:
         """Whether something waits to be written."""
         return bool(self._unsent)
 
-    def spawn(self, programs: Programs, spec: WorkerSpec, env: Dict[str, str], folder: str) -> int:
-        """Start the worker and return its pid; raises SpawnError or OSError. Call ``close`` in any case."""
+    def spawn(self, programs: Programs, spec: WorkerSpec, argv: List[str], env: Dict[str, str], folder: str) -> int:
+        """Start the worker by this command and return its pid; call ``close`` in any case.
+
+        Raises SpawnError or OSError.
+        """
         theirs_in, self._input = os.pipe()
         self._output, theirs_out = os.pipe()
         try:
             streams = Streams(theirs_in, theirs_out, folder + "/err")
-            pid = procs.spawn(programs, spec.argv, env, spec.cwd or folder, streams)
+            pid = procs.spawn(programs, argv, env, spec.cwd or folder, streams)
         finally:
             os.close(theirs_in)
             os.close(theirs_out)

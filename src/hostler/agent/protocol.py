@@ -26,6 +26,7 @@ Json = Dict[str, Any]
 ChunkSpec = Tuple[str, int, int]
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_USER = re.compile(r"(?:[a-z_][a-z0-9_.-]{0,31}|[0-9]{1,9})\Z")
 _REQUIRED = object()
 _LARGEST_ECHO = 2048
 _LONGEST_NAME = 256
@@ -61,6 +62,7 @@ class AttemptSpec(NamedTuple):
     disk_bytes: Optional[int]
     setup: Optional[Json]
     build_s: Optional[float]
+    user: Optional[str]
 
 
 class WorkerSpec(NamedTuple):
@@ -78,6 +80,7 @@ class WorkerSpec(NamedTuple):
     grace_s: float
     log_bytes: int
     lease_s: Optional[float]
+    user: Optional[str]
 
 
 class CanarySpec(NamedTuple):
@@ -303,6 +306,10 @@ def _is_bytes_or_none(value: object) -> bool:
     return value is None or _is_bytes(value)
 
 
+def _is_user_or_none(value: object) -> bool:
+    return value is None or (type(value) is str and _USER.match(value) is not None)
+
+
 def _is_open(value: object) -> bool:
     is_open = type(value) is dict and value.keys() == {"digest", "params"} and type(value["digest"]) is str
     return is_open and _is_field(value)
@@ -341,6 +348,7 @@ _COMMON: Dict[str, Tuple[Callable[[Any], bool], Any, str]] = {
     "memory_bytes": (_is_bytes_or_none, None, "a positive integer or null"),
     "log_bytes": (_is_bytes, 10 << 20, "a positive integer"),
     "lease_s": (_is_seconds_or_none, None, "a number of seconds or null"),
+    "user": (_is_user_or_none, None, "the name or the number of a user, or null"),
 }
 _ATTEMPT = {
     **_COMMON,

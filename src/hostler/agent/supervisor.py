@@ -393,6 +393,7 @@ class Supervisor:
             "limits_builds": True,
             "samples": True,
             "lists": True,
+            "drops": True,
             "memory_limits": self._attempts.memory_limits,
             "leaving": self._goodbye.why,
             "code": self._code,

@@ -107,7 +107,7 @@ class Worker:
         return int(min(_MOST_AHEAD, _AHEAD_S / max(self.pace_s, 1e-6)))
 
 
-NOBODY = Worker(WorkerSpec("none", "none", [], {}, None, {"digest": ""}, 0, 0, None, 0, 1, None), Place("none"))
+NOBODY = Worker(WorkerSpec("none", "none", [], {}, None, {"digest": ""}, 0, 0, None, 0, 1, None, None), Place("none"))
 
 
 def in_work(worker: Worker, answer: Json) -> Chunk:

@@ -11,8 +11,9 @@ import signal
 from functools import partial
 from typing import AbstractSet, Any, Callable, Dict, List, Optional, Tuple
 
-from . import logs, procs
+from . import dropping, logs, procs
 from .contact import over
+from .files import CODE
 from .leftovers import Ended, Leftovers
 from .node import HELPER, Node
 from .pipes import WorkerPipes
@@ -258,7 +259,11 @@ class Workers:
         try:
             os.makedirs(folder, 0o700, exist_ok=True)
             worker.pipes = WorkerPipes(self._node.loop, lambda data: self._on_data(worker, data))
-            worker.pid = worker.pipes.spawn(self._node.programs, spec, env, folder)
+            before: List[str] = []
+            if spec.user is not None:
+                before = dropping.command(CODE, spec.user, self._node.directory, folder, spec.cwd)
+            argv = [*before, *spec.argv]
+            worker.pid = worker.pipes.spawn(self._node.programs, spec, argv, env, folder)
         except (SpawnError, OSError) as error:
             self._close_pipes(worker)
             self._start_failed(worker, str(error))

@@ -53,6 +53,7 @@ class Options(TypedDict, total=False):
     log_bytes: int
     result_bytes: int
     build_s: float | None
+    job_user: str | None
     bounds: Bounds
     terms: NodeSpec | None
     store: Required[Store]
@@ -82,6 +83,7 @@ class AgentedNode(ABC):
         log_bytes: int = 10 << 20,
         result_bytes: int = 1 << 20,
         build_s: float | None = None,
+        job_user: str | None = None,
         bounds: Bounds | None = None,
         terms: NodeSpec | None = None,
     ) -> None:
@@ -94,7 +96,7 @@ class AgentedNode(ABC):
         self._selection = selection or Selection()
         self._env = dict(env or {})
         self._terms = terms or NodeSpec(name=name, backend=self.kind, devices=())
-        self._limits = wire.Limits(log_bytes=log_bytes, result_bytes=result_bytes, build_s=build_s)
+        self._limits = wire.Limits(log_bytes=log_bytes, result_bytes=result_bytes, build_s=build_s, job_user=job_user)
         self._bounds = bounds or Bounds(log_bytes=log_bytes, result_bytes=result_bytes)
         self._channel: Channel | None = None
         self._declared: set[str] = set()
@@ -132,6 +134,8 @@ class AgentedNode(ABC):
         channel = self._open_channel()
         if not channel.hello.get("tells"):  # an agent of before; it goes on as ours soon
             orders = [replace(order, tell_s=None, disk_bytes=None) for order in orders]
+        if self._limits.job_user is not None:
+            return await self._launch_as(channel, orders)
         early = []
         if not channel.hello.get("sets_up"):
             early = [_too_early(self.name, order) for order in orders if order.setup is not None and order.setup.file]
@@ -141,6 +145,22 @@ class AgentedNode(ABC):
         for request in requests:
             await channel.send(request)
         return [*early, *refused]
+
+    async def _launch_as(self, channel: Channel, orders: Sequence[AttemptOrder]) -> Sequence[Ended]:
+        """Have attempts run as the user of the settings; what cannot be done so is not done otherwise."""
+        if channel.hello.get("drops") is not True:
+            why = f"the agent on {self.name} is of before Hostler 0.2 and cannot run jobs as another user (`job_user`)"
+            return [Ended(attempt=order.id, ended_at=0.0, reason="spawn", error=why) for order in orders]
+        why = (
+            f"{self.name} runs jobs as {self._limits.job_user} (`job_user`) and builds no Python environments, as that "
+            "runs code of the job as root; submit it with --python-env none"
+        )
+        built = [order for order in orders if order.setup is not None and order.setup.file]
+        others = [replace(order, setup=None) for order in orders if order not in built]
+        requests, refused = wire.launches(others, self._limits)
+        for request in requests:
+            await channel.send(request)
+        return [*(Ended(attempt=each.id, ended_at=0.0, reason="spawn", error=why) for each in built), *refused]
 
     async def observe(self, epoch: int) -> AsyncGenerator[Report, None]:
         """Connect, then report what the agent tells."""
@@ -188,6 +208,9 @@ class AgentedNode(ABC):
                 what = str(error) if isinstance(error, FilesError) else f"{type(error).__name__}: {error}"
                 return [WorkerRefused(worker=worker.id, error=what)]
         channel = self._open_channel()
+        if self._limits.job_user is not None and channel.hello.get("drops") is not True:
+            what = f"the agent on {self.name} is of before Hostler 0.2 and cannot run work as another user (`job_user`)"
+            return [WorkerRefused(worker=worker.id, error=what)]
         if worker.id not in self._declared:
             self._declared.add(worker.id)
             await channel.send(wire.opening(worker, self._limits))

@@ -25,6 +25,8 @@ class Limits:
     result_bytes: int
     build_s: float | None = None
     """How long the build of a Python environment may take; `None`: no limit, or an agent that keeps none."""
+    job_user: str | None = None
+    """Who work runs as; `None`: who the agent runs as."""
 
 
 def launches(orders: Sequence[AttemptOrder], limits: Limits) -> tuple[list[Facts], list[Ended]]:
@@ -41,7 +43,8 @@ def opening(worker: WorkerOrder, limits: Limits) -> Facts:
     told = {"digest": values.pop("digest"), "params": values.pop("params")}
     bounds = {"memory_bytes": None, "grace_s": WORKER_GRACE_S, "log_bytes": limits.log_bytes}
     del values["files"], values["snapshot"], values["sweep"], values["ask"]
-    return {"type": "open", "worker": {**values, **bounds, "open": told}}
+    user = {} if limits.job_user is None else {"user": limits.job_user}
+    return {"type": "open", "worker": {**values, **bounds, **user, "open": told}}
 
 
 def queueing(worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Facts:
@@ -53,6 +56,7 @@ def queueing(worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Facts:
 def _attempt(order: AttemptOrder, limits: Limits) -> dict[str, Any]:
     optional: dict[str, Any] = {"inputs": order.inputs, "disk_bytes": order.disk_bytes, "tell_s": order.tell_s}
     optional["setup"] = None if order.setup is None else asdict(order.setup)
+    optional["user"] = limits.job_user
     optional["build_s"] = None if order.setup is None or order.setup.file is None else limits.build_s
     return {
         "id": order.id,

@@ -85,6 +85,7 @@ def options(loaded: Loaded, directory: StateDir, node: Node) -> Options:
         log_bytes=limits.log_bytes,
         result_bytes=limits.result_bytes,
         build_s=limits.environment_build_s,
+        job_user=node.job_user,
         bounds=bounds(loaded),
         terms=node_spec(node),
     )

@@ -154,6 +154,10 @@ class NodeClass(Section):
     `ignore`. Of a cluster, whose own scheduler gives its GPUs out, it is not looked at."""
     yield_to_others: bool = False
     """Whether self-play, and jobs that save checkpoints, leave a GPU when others begin to use it."""
+    job_user: Annotated[str, Field(pattern=r"^([a-z_][a-z0-9_.-]{0,31}|[1-9][0-9]{0,8})$")] | None = None
+    """Name or number of the user that jobs run as, where the agent runs as root; they cannot read the agent's token and
+    socket then. With `backend: ssh` or `dialin`; the user must be able to enter `dir`. Python environments are not
+    built for such jobs. By default jobs run as the agent's user."""
     python: Annotated[str, Field(min_length=1)] | None = None
     """The interpreter that `{python}` stands for, and that runs the agent; by default the one that runs Hostler, and
     elsewhere `python3`."""
@@ -205,6 +209,18 @@ def _yields(node: NodeClass) -> None:
         )
 
 
+def _runs_jobs_as(node: NodeClass) -> None:
+    if node.job_user is None:
+        return
+    if node.backend not in ("ssh", "dialin"):
+        raise ValueError(
+            f"job_user is for nodes that have an agent of their own (ssh, dialin), not for `backend: {node.backend}`; "
+            "leave it out"
+        )
+    if node.job_user == "root":
+        raise ValueError("job_user: root keeps nothing from jobs; name another user, or leave it out")
+
+
 def _shares_its_host(shared: NodeClass) -> NodeClass:
     if shared.host is not None and shared.backend != "slurm":
         raise ValueError(
@@ -222,6 +238,7 @@ class Node(NodeClass, Identity):
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         _yields(self)
+        _runs_jobs_as(self)
         listed = isinstance(self.gpus, tuple)
         if self.backend != "virtual" and listed:
             raise ValueError("the GPUs of a real node are those that its probe finds; write `gpus: auto` or `none`")
