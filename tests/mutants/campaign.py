@@ -135,7 +135,7 @@ def _passing_s(copy: Copy, tests: Sequence[str]) -> float:
     began_at = time.monotonic()
     found = outcome(copy.root, tests, WHOLE_S)
     if found.verdict is not Verdict.SURVIVES:
-        raise Unplayable(f"without a mutant {found.by or 'a test'} does not pass: {' '.join(tests)}")
+        raise Unplayable(f"without a mutant {found.by or 'a test'} does not pass:\n{found.said}")
     return time.monotonic() - began_at
 
 

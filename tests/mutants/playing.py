@@ -14,7 +14,7 @@ from pathlib import Path
 from hostler.model.record import record
 from tests.mutants.places import SOURCE
 
-PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--timeout", "120", "--no-header", "--tb", "line")
+PYTEST = ("-m", "pytest", "-x", "-q", "--timeout", "900", "--tb", "short", "--hypothesis-profile", "same-examples")
 PASSED, FAILED, INTERRUPTED = 0, 1, 2
 """Exit statuses of pytest; the third: a file of tests could not be imported."""
 
@@ -34,6 +34,8 @@ class Outcome:
 
     verdict: Verdict
     by: str = ""
+    said: str = ""
+    """The end of what pytest printed."""
 
 
 class Unplayable(Exception):
@@ -88,7 +90,8 @@ def outcome(root: Path, tests: Sequence[str], patience_s: float) -> Outcome:
         return Outcome(verdict=Verdict.SURVIVES)
     if process.returncode in (FAILED, INTERRUPTED):
         failed = [line for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-        return Outcome(verdict=Verdict.KILLED, by=failed[0].split(" ")[1] if failed else "an error of collection")
+        by = failed[0].split(" ")[1] if failed else "an error of collection"
+        return Outcome(verdict=Verdict.KILLED, by=by, said=out[-2000:])
     raise Unplayable(f"pytest ended with {process.returncode}: {out[-600:]}")
 
 
