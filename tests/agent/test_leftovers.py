@@ -128,6 +128,20 @@ def test_what_others_run_and_the_agent_itself_stay(agent: Agent, place: Path, tm
     assert client.hello["incarnation"] == agent.client().hello["incarnation"]
 
 
+def test_what_another_agent_in_an_attempt_left_stays_while_that_may_run(
+    agent: Agent, place: Path, tmp_path: Path
+) -> None:
+    client = agent.client()
+    nested = f"HOSTLER_ATTEMPT_DIR={tmp_path}/nested/attempts/j1.1 setsid sleep 3600 > /dev/null 2>&1 < /dev/null & "
+    client.launch(shell("j1.1", f"cd /; {nested} echo $! > {place}.new; mv {place}.new {place}; sleep 3600"))
+    pid = left_by(place)
+    client.launch(attempt("j2.1", "true", queue="cpu1"))
+    client.ended("j2.1")
+    assert alive(pid)
+    client.send(type="stop", attempts=["j1.1"], reason="cancelled")
+    expect_ended(client, place)
+
+
 def test_what_cannot_be_attributed_is_told_of_and_ends_with_the_last_that_it_may_be_of(
     agent: Agent, place: Path
 ) -> None:

@@ -146,18 +146,20 @@ class Host:
         return len(found)
 
     def kill_agent(self) -> int:
-        """The keeper and the supervisor, at once."""
+        """The waiter, the keeper and the supervisor, at once: what ends then is lost."""
         return self.kill("agent-", ".pyz")
 
     def kill_supervisor(self) -> int:
         """The supervisor alone, which its keeper starts again; how many that were."""
         found = self.processes("agent-", ".pyz")
-        keepers = {each.pid for each in found}
+        parents: dict[int, psutil.Process] = {}
         for process in found:
             with contextlib.suppress(psutil.NoSuchProcess):
-                if process.ppid() in keepers:
-                    process.kill()
-                    return 1
+                parents[process.ppid()] = process
+        for process in parents.values():  # a waiter's child is a keeper, and a keeper's a supervisor
+            if process.pid not in parents and any(process.ppid() == each.pid for each in found):
+                process.kill()
+                return 1
         return 0
 
     @contextmanager

@@ -127,7 +127,8 @@ class Leftovers:
             return None
         for value in environ:
             for mark in _MARKS:
-                if value.startswith(mark):
+                # Not that of another agent, which work of ours may have started.
+                if value.startswith(mark) and self._folder_of(os.fsdecode(value[len(mark) :])):
                     return os.fsdecode(value[len(mark) :])
         for link in ("cwd", "fd/1", "fd/2", "fd/0"):
             with suppress(OSError):
@@ -137,7 +138,7 @@ class Leftovers:
         return ""
 
     def _folder_of(self, path: str) -> str:
-        """The folder of an attempt or a worker that a path leads into; empty: into none."""
+        """The folder of an attempt or a worker of this agent that a path is, or leads into; empty: of none."""
         for root in (self._node.path("attempts"), self._node.path("workers")):
             if path.startswith(root + "/"):
                 return "%s/%s" % (root, path[len(root) + 1 :].partition("/")[0])
