@@ -30,6 +30,7 @@ from tests.fuzz.controller_lines import (
     RETURNED,
     STARTED,
     TELEMETRY,
+    WORK,
     _heard,
 )
 from tests.fuzz.samples import DIGEST, said
@@ -54,6 +55,7 @@ MESSAGES: dict[str, tuple[Any, ...]] = {
     "refused": (*OPENING, {"type": "facts", "facts": [REFUSED]}),
     "progress": (*OPENING, {"type": "progress", "chunks": {"j2.1": [5, 1, DIGEST, [{"at": 3}]]}}),
     "telemetry": (*OPENING, TELEMETRY),
+    "work": (*OPENING, WORK),
     "proved": (*OPENING, PROVED),
     "so far": (*OPENING, {"type": "so_far", "attempt": "j1.1", "result": {"a": 1}}),
     "leaving": (*OPENING, {"type": "leaving", "why": "its machine goes"}),

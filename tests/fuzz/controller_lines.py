@@ -53,6 +53,7 @@ RETURNED = {
 }  # fmt: skip
 STARTED = {"seq": 4, "fact": "started", "attempt": "j1.1", "pid": 7, "pid_start": 8, "at": 1.0}
 REFUSED = {"seq": 5, "fact": "worker_refused", "worker": "w-j2-n-cpu1", "error": "no", "at": 1.0}
+WORK = {"type": "work", "attempts": ["j1.1"], "chunks": ["j2.1"]}
 TELEMETRY = {
     "type": "telemetry", "at": 5.0, "load": 6.0, "cores": 4, "memory_bytes": 64 << 30, "memory_free_bytes": 16 << 30,
     "disk_bytes": 1 << 40, "disk_free_bytes": 0, "backlog_s": 0.0,
@@ -192,6 +193,7 @@ TARGET = Target(
         said(HELLO, TELEMETRY, {**PROBE, "facts": {**FACTS, "devices": None, "cpus": None}}, TELEMETRY),
         *(_opened({"type": "facts", "facts": [each]}) for each in (STARTED, ENDED, DONE, RETURNED, REFUSED)),
         _opened(TELEMETRY),
+        _opened(WORK),
         _opened(*({"type": "progress", "chunks": {"j2.1": [at, 0]}} for at in (1, 2, 3))),
         _opened({"type": "facts", "facts": [{**ENDED, "exit_code": 3}]}),
     ),
