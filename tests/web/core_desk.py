@@ -567,9 +567,9 @@ class Window:
         """GET a path."""
         return self.ask("GET", path, headers={**self.headers, **headers})
 
-    def post(self, path: str, value: Any = None) -> Reply:
+    def post(self, path: str, value: Any = None, headers: Mapping[str, str] | None = None) -> Reply:
         """POST a value as JSON, or nothing."""
-        return self.ask("POST", path, None if value is None else json.dumps(value).encode())
+        return self.ask("POST", path, None if value is None else json.dumps(value).encode(), headers)
 
     def tell(self, *given: Input) -> Sequence[Any]:
         """Let something happen in the world."""

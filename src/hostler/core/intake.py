@@ -23,7 +23,8 @@ from hostler.core import (
     restoring,
     sweeping,
 )
-from hostler.core.access import intake as access
+from hostler.core.access import intake as access, sharing
+from hostler.core.access.state import Sharing
 from hostler.core.alerting import intake as alerting
 from hostler.core.care import intake as care
 from hostler.core.index import Index
@@ -59,14 +60,16 @@ def _asked(state: State, index: Index, given: inputs.Asked, emit: Emit) -> Any:
     known = access.known_answer(state, index, given)
     if known is not None:
         return known.answer
+    sharing.expect_own(state, index, given)
     before = state.seq
-    answer = take(state, index, given.given, emit)
+    answer = take(state, index, given.given, sharing.signed(index, given, emit))
     emit(access.accepted(given, state.seq - before, answer))
     return answer
 
 
 def _begin(state: State, index: Index, given: inputs.Begin, emit: Emit) -> None:
     index.watching.fleet = None if given.nodes is None else frozenset(given.nodes)
+    index.sharing = Sharing(user=given.user, shared_jobs=given.shared_jobs)
     emit(events.ControllerStarted(version=given.version, epoch=given.epoch))
 
 

@@ -59,7 +59,7 @@ from hostler.runtime.replicating import Replicator
 from hostler.runtime.rowcheck import RowCheck
 from hostler.runtime.scrubbing import Scrubber
 from hostler.runtime.snapshots import fold_in_background, snapshot_of
-from hostler.runtime.statedir import StateDir
+from hostler.runtime.statedir import StateDir, user_name
 from hostler.runtime.stock import Stock
 from hostler.runtime.term import Term, begin, end
 from hostler.runtime.usage import YEAR_S, Hours
@@ -119,12 +119,14 @@ class Controller(Looks):
         compact: CompactRules = COMPACT,
         keep_usage_s: float = YEAR_S,
         log_bytes: int = 10 << 20,
+        shared_jobs: bool | None = None,
         term: Term | None = None,
     ) -> None:
         self._directory = directory
         self._fleet = fleet
         self._clock = clock
         self._snapshot_every = snapshot_every
+        self._shared_jobs = shared_jobs
         self._log = structlog.get_logger()
         self._term = term or begin(directory, clock, self._on_damaged_snapshot)
         self._journal, self._core = self._term.journal, self._term.core
@@ -206,7 +208,13 @@ class Controller(Looks):
         await asyncio.to_thread(self._directory.drop_incoming, current)
         await asyncio.to_thread(self._contents.begin)
         self._running = loop.create_task(self._run())
-        begin = Begin(version=__version__, epoch=self._term.epoch, nodes=tuple(sorted(self._fleet_nodes)))
+        begin = Begin(
+            version=__version__,
+            epoch=self._term.epoch,
+            nodes=tuple(sorted(self._fleet_nodes)),
+            user=user_name(),
+            shared_jobs=self._shared_jobs,
+        )
         # A database may be started anew just then: ending for it would leave the fleet to nobody.
         gap = (left_out(self._core, self._clock.now()),) if self._term.lost else ()
         await self.tell(begin, *gap, *self._unseen_nodes(), patient=self._journal.shared)

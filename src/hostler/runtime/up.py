@@ -254,6 +254,7 @@ async def _lead(
             compact=loaded.fleet.journal.compacting(),
             keep_usage_s=loaded.fleet.journal.keep_usage_s,
             log_bytes=loaded.fleet.limits.log_bytes,
+            shared_jobs=door.shared_jobs(loaded),
             term=term,
         ) as controller,
         answering(loaded, directory, calls, controller.record) as called,

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hostler.model import codec
-from hostler.model.access import LOCAL
+from hostler.model.access import LOCAL, Holder
 from hostler.model.errors import HostlerError, SpecError, UsageError
 from hostler.model.inputs import Asked, Wish
 from hostler.model.schemas import KeyPath, show
@@ -78,7 +78,16 @@ async def tell(request: Request, wish: Wish, *, like: object = None) -> Any:
     """
     what, key = _what(request), _key(request)
     fingerprint = None if key is None else _fingerprint(what, wish if like is None else like)
-    asked = Asked(who=caller_name(request), what=what, key=key, fingerprint=fingerprint, given=wish)
+    holder: Holder = request.state.visitor.holder
+    asked = Asked(
+        who=holder.name,
+        what=what,
+        key=key,
+        fingerprint=fingerprint,
+        owner=holder.owner,
+        scope=holder.scope,
+        given=wish,
+    )
     (said,) = await desk_of(request).tell(asked)
     if isinstance(said, HostlerError):
         raise said
@@ -89,6 +98,12 @@ def caller_name(request: Request) -> str:
     """Who sent a request, as the audit calls them."""
     name: str = request.state.visitor.holder.name
     return name
+
+
+def owner_of_caller(request: Request) -> str | None:
+    """The person that jobs belong to which a request submits."""
+    holder: Holder = request.state.visitor.holder
+    return holder.owner
 
 
 def owner(request: Request, said: str | None = None) -> str | None:

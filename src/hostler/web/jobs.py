@@ -17,7 +17,7 @@ from hostler.model.listed import JobMatch
 from hostler.model.record import record
 from hostler.model.views import Explanation, JobDetail, JobView, Output, SubmitNote
 from hostler.model.work import NAME_MAX, JobState, Priority
-from hostler.web.answers import MAX_PAGE, NO_NUL, Name, TheDesk, answer, load, read_body, tell
+from hostler.web.answers import MAX_PAGE, NO_NUL, Name, TheDesk, answer, load, owner_of_caller, read_body, tell
 from hostler.web.document import body_of
 from hostler.web.paging import Paged, answer_page, split
 from hostler.web.routing import Routes
@@ -87,12 +87,16 @@ async def list_jobs(
             description="only jobs whose name fits a shell-style pattern: `train*`",
         ),
     ] = None,
+    owner: Annotated[
+        str | None, Query(max_length=NAME_MAX, pattern=NO_NUL, description="only jobs that belong to this person")
+    ] = None,
+    mine: Annotated[bool, Query(description="only jobs that belong to the owner of the token")] = False,
 ) -> Response:
     """Jobs in order of submission. `after` may be the number of any job: 17 begins behind `j17`.
 
     With `name` the answer has one row for each name, in the order of the names, on one page whatever `limit` says.
     """
-    match = JobMatch(group=group, node=node, called=called)
+    match = JobMatch(group=group, node=node, called=called, owner=owner_of_caller(request) if mine else owner)
     if name is not None:
         named = [each for each in await desk.named(name) if match.fits(each) and (not state or each.state in state)]
         return answer_page(request, list[JobView], named, None)
