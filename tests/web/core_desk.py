@@ -103,6 +103,7 @@ from hostler.runtime.results import content_of, files_of
 from hostler.runtime.usage import gathered, hours_of
 from hostler.snapshots.store import SnapshotStore
 from hostler.web.app import make_app
+from hostler.web.connections import USUAL, Admission
 from hostler.web.desk import Content, FileContent, Piece
 from hostler.web.door import Door
 from hostler.web.server import serve
@@ -624,7 +625,11 @@ vars(uvicorn.server)["asyncio"] = _Hasty()
 
 @contextlib.contextmanager
 def window(
-    desk: CoreDesk | None = None, port: int = 0, entrance: Mapping[str, Any] | None = None, **options: Any
+    desk: CoreDesk | None = None,
+    port: int = 0,
+    entrance: Mapping[str, Any] | None = None,
+    admission: Admission = USUAL,
+    **options: Any,
 ) -> Iterator[Window]:
     """Serve `desk` until the block ends; nothing listens afterwards. `entrance` are fields of its `door`."""
     made = desk or CoreDesk()
@@ -633,7 +638,7 @@ def window(
     thread.start()
     served = None
     try:
-        start = serve(make_app(made, door(made, **(entrance or {})), **options), "127.0.0.1", port)
+        start = serve(make_app(made, door(made, **(entrance or {})), **options), "127.0.0.1", port, admission=admission)
         served = asyncio.run_coroutine_threadsafe(start, loop).result(PATIENCE_S)
         yield Window(made, served.port, loop)
     finally:

@@ -16,6 +16,7 @@ from hostler.runtime.clock import Clock
 from hostler.runtime.dialin import joined
 from hostler.runtime.statedir import StateDir, user_name
 from hostler.settings import Loaded
+from hostler.web.connections import Admission
 from hostler.web.door import Door, Proxy
 from hostler.web.once import OneTimeCodes
 from hostler.web.sessions import LIFETIME_S, Ended
@@ -39,6 +40,12 @@ def door(loaded: Loaded, directory: StateDir, clock: Clock) -> Door:
         codes=OneTimeCodes(clock.now),
         user=user_name(),
     )
+
+
+def admission(loaded: Loaded) -> Admission:
+    """The limits of connections without a valid token."""
+    limits = loaded.fleet.limits
+    return Admission(unauthenticated=limits.unauthenticated, head_s=limits.head_s, head_bytes=limits.head_bytes)
 
 
 def shared_jobs(loaded: Loaded) -> bool | None:

@@ -323,7 +323,7 @@ async def _listening(
     door.refuse_without_tokens(loaded, controller.tokens())
     asked = loaded.fleet.api
     app = make_app(controller, entry, trails=controller.trails)
-    served = await serve(app, asked.host, asked.port, door.tls(loaded))
+    served = await serve(app, asked.host, asked.port, door.tls(loaded), door.admission(loaded))
     about = {"url": door.url(loaded, served.port), "certificate": None, "pid": os.getpid(), "started_at": clock.now()}
     if (certificate := door.certificate(loaded)) is not None:
         about["certificate"] = str(certificate)

@@ -10,6 +10,7 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hostler.model.access import LOCAL
 from hostler.model.errors import NotFound
 from hostler.model.events import Entry
 from hostler.model.inputs import Cancel, Retry, SetPriority, Submit
@@ -96,7 +97,8 @@ async def list_jobs(
 
     With `name` the answer has one row for each name, in the order of the names, on one page whatever `limit` says.
     """
-    match = JobMatch(group=group, node=node, called=called, owner=owner_of_caller(request) if mine else owner)
+    person = (owner_of_caller(request) or LOCAL) if mine else owner
+    match = JobMatch(group=group, node=node, called=called, owner=person)
     if name is not None:
         named = [each for each in await desk.named(name) if match.fits(each) and (not state or each.state in state)]
         return answer_page(request, list[JobView], named, None)
