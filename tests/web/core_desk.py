@@ -33,6 +33,7 @@ from hostler.core.metering.rows import present
 from hostler.core.naming import find_jobs
 from hostler.core.notes import gpu_by_default, notes_of, with_earlier_files
 from hostler.core.readings import gist, readings
+from hostler.core.slices import finished
 from hostler.core.views import (
     find_job,
     find_sweep,
@@ -220,11 +221,11 @@ class CoreDesk:
     def explain(self, name: str) -> Explanation:
         return explain_job(self._state, self._index, find_job(self._state, name))
 
-    def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
-        return notes_of(self._state, self._index, [self._state.jobs[name] for name in ids])
+    async def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
+        return finished(notes_of(self._state, self._index, [self._state.jobs[name] for name in ids]))
 
-    def gpu_by_default(self, ids: Sequence[str]) -> int:
-        return gpu_by_default(self._state, self._index, [self._state.jobs[name] for name in ids])
+    async def gpu_by_default(self, ids: Sequence[str]) -> int:
+        return finished(gpu_by_default(self._state, self._index, [self._state.jobs[name] for name in ids]))
 
     def with_earlier_files(self, specs: Sequence[JobSpec], ids: Sequence[str]) -> Sequence[str]:
         return with_earlier_files(self._state, specs, ids)

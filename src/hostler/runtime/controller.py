@@ -58,6 +58,7 @@ from hostler.runtime.pump import Pump
 from hostler.runtime.replicating import Replicator
 from hostler.runtime.rowcheck import RowCheck
 from hostler.runtime.scrubbing import Scrubber
+from hostler.runtime.slicing import vetted
 from hostler.runtime.snapshots import fold_in_background, snapshot_of
 from hostler.runtime.statedir import StateDir, user_name
 from hostler.runtime.stock import Stock
@@ -305,6 +306,7 @@ class Controller(Looks):
         Raises what ended the controller's own tasks, if something did: nobody would answer any more.
         """
         assert self._running is not None
+        inputs = tuple([await vetted(each) for each in inputs])
         tell = partial(self._pump.tell, patient=patient)
         told = asyncio.ensure_future(self._past.told(tell, inputs))
         try:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
@@ -19,17 +22,21 @@ from starlette.responses import Response
 from hostler.model import codec
 from hostler.model.access import LOCAL, Holder
 from hostler.model.errors import HostlerError, SpecError, UsageError
-from hostler.model.inputs import Asked, Wish
+from hostler.model.inputs import Asked, Submit, SubmitGroup, Wish
 from hostler.model.schemas import KeyPath, show
-from hostler.model.work import NAME_MAX
+from hostler.model.work import NAME_MAX, JobSpec
 from hostler.web.desk import Desk
 
 T = TypeVar("T")
 
 MAX_BODY_BYTES = 64 << 20
+LARGE_BYTES = 64 << 10
+"""A body that is read in a thread."""
 MAX_PAGE = 1000
 MAX_WHAT = 200
 NO_NUL = r"^[^\x00]*$"
+FEW_JOBS = 100
+"""Jobs of a submission that is compared and vetted at once."""
 KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
 
@@ -77,7 +84,7 @@ async def tell(request: Request, wish: Wish, *, like: object = None) -> Any:
     does not: where there is chance in it.
     """
     what, key = _what(request), _key(request)
-    fingerprint = None if key is None else _fingerprint(what, wish if like is None else like)
+    fingerprint = None if key is None else await _fingerprint(what, wish if like is None else like)
     holder: Holder = request.state.visitor.holder
     asked = Asked(
         who=holder.name,
@@ -127,6 +134,11 @@ async def read_body(request: Request) -> bytes:
         if len(body) > MAX_BODY_BYTES:
             raise _too_large()
     return bytes(body)
+
+
+async def apart(read: Callable[[bytes], T], body: bytes) -> T:
+    """What `read` makes of a body: in a thread where it is large, so that others are answered meanwhile."""
+    return read(body) if len(body) <= LARGE_BYTES else await asyncio.to_thread(read, body)
 
 
 def decode(body: bytes) -> Any:
@@ -207,9 +219,25 @@ def _key(request: Request) -> str | None:
     return key
 
 
-def _fingerprint(what: str, asked: object) -> str:
+async def _fingerprint(what: str, asked: object) -> str:
+    if isinstance(asked, Submit) and len(asked.specs) > FEW_JOBS:
+        return await asyncio.to_thread(_digest, what, asked, "specs", asked.specs)
+    if isinstance(asked, SubmitGroup) and len(asked.jobs) > FEW_JOBS:
+        return await asyncio.to_thread(_digest, what, asked, "jobs", asked.jobs)
+    return _digest(what, asked)
+
+
+def _digest(what: str, asked: object, field: str = "", specs: Sequence[JobSpec] = ()) -> str:
+    """The digest of a request; `specs` are those of its `field`, written out one by one."""
     shape = type(asked)
-    return hashlib.sha256(f"{what}\n{shape.__name__}\n".encode() + codec.adapter(shape).dump_json(asked)).hexdigest()
+    digest = hashlib.sha256(f"{what}\n{shape.__name__}\n".encode())
+    empty = replace(asked, **{field: ()}) if specs else asked  # type: ignore[type-var]
+    before, mark, after = codec.adapter(shape).dump_json(empty).partition(f'"{field}":['.encode() if specs else b"\0")
+    digest.update(before + mark)
+    for at, spec in enumerate(specs):
+        digest.update((b"," if at else b"") + codec.adapter(JobSpec).dump_json(spec))
+    digest.update(after)
+    return digest.hexdigest()
 
 
 def _too_large() -> HTTPException:
