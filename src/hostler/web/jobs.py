@@ -20,6 +20,7 @@ from hostler.model.views import Explanation, JobDetail, JobView, Output, SubmitN
 from hostler.model.work import NAME_MAX, JobState, Priority
 from hostler.web.answers import MAX_PAGE, NO_NUL, Name, TheDesk, answer, apart, load, owner_of_caller, read_body, tell
 from hostler.web.document import body_of
+from hostler.web.memory import few_searches
 from hostler.web.paging import Paged, answer_page, split
 from hostler.web.routing import Routes
 from hostler.web.snapshots import expect_snapshots
@@ -124,15 +125,17 @@ async def submit_jobs(
     the key is not taken from the name, and a job starts in a folder of its own or from a `snapshot`: the controller
     reads no path of the client's machine.
     """
-    specs = await apart(read_jobs, await read_body(request))
-    await expect_snapshots(desk, specs)
-    ids = await tell(request, Submit(specs=specs, strict=strict))
-    made = Submitted(
-        ids=tuple(ids),
-        notes=tuple(await desk.notes(ids)),
-        gpu_by_default=await desk.gpu_by_default(ids),
-        with_earlier_files=tuple(desk.with_earlier_files(specs, ids)),
-    )
+    body = await read_body(request)
+    with few_searches(body):
+        specs = await apart(read_jobs, body)
+        await expect_snapshots(desk, specs)
+        ids = await tell(request, Submit(specs=specs, strict=strict))
+        made = Submitted(
+            ids=tuple(ids),
+            notes=tuple(await desk.notes(ids)),
+            gpu_by_default=await desk.gpu_by_default(ids),
+            with_earlier_files=tuple(desk.with_earlier_files(specs, ids)),
+        )
     return answer(Submitted, made, HTTPStatus.CREATED)
 
 
