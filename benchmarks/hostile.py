@@ -4,8 +4,9 @@
 
 A controller of its own, on this machine, is asked for `/healthz` every 5 ms over one kept connection by a process of
 its own. Meanwhile another process submits 50,000 jobs at once, a node on a reverse connection sends faulty facts as
-fast as it can, or 1,000 connections send half a request. What counts is the longest time without an answer; the same
-without any load is printed beside it, because other programs on the machine count in both.
+fast as it can, or 1,000 connections send half a request. What counts is the longest time without an answer. Other
+programs on the machine count in it: so the same without any load is printed, and for each answer the time that it took
+without what the controller and the asking process waited for a processor (/proc/PID/task/*/schedstat, Linux).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -40,12 +41,14 @@ FACTS = {
 }  # fmt: skip
 
 
-def poll(port: int, until: Path) -> None:
-    """Ask for `/healthz` until the file is there; print the times of all answers, in seconds."""
+def poll(port: int, pid: int, until: Path) -> None:
+    """Ask for `/healthz` until the file is there; print the times of all answers, in seconds, with and without waits
+    for a processor."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=END_S)
-    took: list[float] = []
+    took: list[tuple[float, float]] = []
     print("ready", flush=True)
     while not until.exists():
+        theirs, ours = waited(pid), waited(os.getpid())
         begun = time.perf_counter()
         try:
             connection.request("GET", "/healthz")
@@ -53,9 +56,21 @@ def poll(port: int, until: Path) -> None:
         except (OSError, http.client.HTTPException):  # a kept connection without a token makes way for others
             connection.close()
             continue
-        took.append(time.perf_counter() - begun)
-        time.sleep(max(ASK_S - took[-1], 0.0))
+        whole, now = time.perf_counter() - begun, waited(pid)
+        longest = max((now[each] - theirs.get(each, 0.0) for each in now), default=0.0)
+        own_s = sum(waited(os.getpid()).values()) - sum(ours.values())
+        took.append((whole, max(whole - longest - own_s, 0.0)))
+        time.sleep(max(ASK_S - whole, 0.0))
     print(json.dumps(took))
+
+
+def waited(pid: int) -> dict[str, float]:
+    """For how many seconds each thread of a process has waited for a processor; empty where the system does not say."""
+    found = {}
+    for each in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError):
+            found[each.parent.name] = int(each.read_text().split()[1]) / 1e9
+    return found
 
 
 def submit(port: int, token: str, count: int) -> None:
@@ -134,8 +149,8 @@ def flood(port: int, token: str, seconds: float) -> None:
 
 
 @contextmanager
-def controller(folder: Path) -> Iterator[tuple[int, int, StateDir]]:
-    """A controller on two free ports: of its API, and of nodes that call."""
+def controller(folder: Path) -> Iterator[tuple[int, int, int, StateDir]]:
+    """The process of a controller and its two ports: of its API, and of nodes that call."""
     fleet = folder / "fleet.yaml"
     nodes = [
         {"name": "evil", "backend": "dialin", "cpu_slots": 2, "gpus": "none", "dir": str(folder), "canary": "none"}
@@ -152,17 +167,17 @@ def controller(folder: Path) -> Iterator[tuple[int, int, StateDir]]:
             assert time.monotonic() < deadline, "the controller does not start"
             time.sleep(0.1)
         told = json.loads(about.read_text())
-        yield int(told["url"].rpartition(":")[2]), int(told["dialin"].rpartition(":")[2]), state
+        yield process.pid, int(told["url"].rpartition(":")[2]), int(told["dialin"].rpartition(":")[2]), state
     finally:
         process.kill()
         process.wait()
 
 
-def gaps(port: int, folder: Path, load: Sequence[str] | None) -> tuple[list[float], float]:
+def gaps(port: int, pid: int, folder: Path, load: Sequence[str] | None) -> tuple[list[tuple[float, float]], float]:
     """How long answers took while a load ran (`None`: nothing, for a while), and for how long it ran."""
     over = folder / "over"
     over.unlink(missing_ok=True)
-    asking = own("poll", str(port), str(over))
+    asking = own("poll", str(port), str(pid), str(over))
     assert asking.stdout is not None
     asking.stdout.readline()
     begun = time.monotonic()
@@ -182,18 +197,21 @@ def own(*words: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True)
 
 
-def measured(quick: bool) -> Iterator[tuple[str, list[float], float]]:
+def measured(quick: bool) -> Iterator[tuple[str, list[tuple[float, float]], float]]:
     """Answers and length of each load, every one on a controller of its own."""
     count = QUICK_JOBS if quick else JOBS
     for name in ("nothing", f"a submission of {count} jobs", "a node that floods", f"{CROWD} slow connections"):
-        with tempfile.TemporaryDirectory(prefix="hostile-") as folder, controller(Path(folder)) as (port, calls, state):
+        with (
+            tempfile.TemporaryDirectory(prefix="hostile-") as folder,
+            controller(Path(folder)) as (pid, port, calls, state),
+        ):
             loads = {
                 "nothing": None,
                 "a node that floods": ("flood", str(calls), state.make_call_token("evil"), "5" if quick else "15"),
                 f"{CROWD} slow connections": ("crowd", str(port)),
             }
             usual = ("submit", str(port), state.token(), str(count))
-            yield name, *gaps(port, Path(folder), loads.get(name, usual))
+            yield name, *gaps(port, pid, Path(folder), loads.get(name, usual))
 
 
 def main() -> None:
@@ -204,10 +222,18 @@ def main() -> None:
     asked: argparse.Namespace = arguments(__doc__)
     rows, longest = [], []
     for name, times, took in measured(asked.quick):
-        ms = sorted(1000 * each for each in times)
+        ms = sorted(1000 * each for each, _ in times)
+        alone = max(1000 * each for _, each in times)
         longest.append(ms[-1])
         row = {"load": name, "lasted s": round(took, 1), "answers": len(ms), "p50 ms": round(ms[len(ms) // 2], 1)}
-        rows.append({**row, "p99 ms": round(ms[int(len(ms) * 0.99)], 1), "longest ms": round(ms[-1], 1)})
+        rows.append(
+            {
+                **row,
+                "p99 ms": round(ms[int(len(ms) * 0.99)], 1),
+                "longest ms": round(ms[-1], 1),
+                "of it held ms": round(alone, 1),
+            }
+        )
         print(rows[-1], f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
     bars = [
         Bar("longest wait for /healthz during a submission, ms", longest[1], HOLD_MS, "<="),
@@ -217,8 +243,8 @@ def main() -> None:
     report("hostile", rows, bars, asked.json)
 
 
-PARTS = {
-    "poll": lambda port, until: poll(int(port), Path(until)),
+PARTS: Mapping[str, Callable[..., None]] = {
+    "poll": lambda port, pid, until: poll(int(port), int(pid), Path(until)),
     "submit": lambda port, token, count: submit(int(port), token, int(count)),
     "flood": lambda port, token, seconds: flood(int(port), token, float(seconds)),
     "crowd": lambda port: crowd(int(port)),

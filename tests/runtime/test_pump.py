@@ -83,6 +83,15 @@ async def test_one_submission_is_one_step_however_long_it_is(tmp_path: Path) -> 
         assert len(core.steps) == 1
 
 
+async def begun(core: Core) -> None:
+    """Until the first job of a submission is in the state."""
+    for _ in range(100_000):
+        if core.state.jobs:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("no job came")
+
+
 async def test_other_tasks_have_their_turn_while_a_large_submission_is_taken(tmp_path: Path) -> None:
     """The loop turns at least once for each `SLICE` jobs, whatever one turn costs."""
     turns, seen = 0, set[int]()
@@ -107,8 +116,7 @@ async def test_other_tasks_have_their_turn_while_a_large_submission_is_taken(tmp
 async def test_large_submission_that_is_cut_off_leaves_nothing_in_the_journal(tmp_path: Path) -> None:
     async with pumping(tmp_path) as (core, pump):
         telling = asyncio.ensure_future(pump.tell(jobs(0, 20 * SLICE)))
-        while not core.state.jobs:
-            await asyncio.sleep(0)
+        await begun(core)
         assert len(core.state.jobs) < 20 * SLICE, "it is under way"
         telling.cancel()
     journal = open_journal(tmp_path)
@@ -135,8 +143,7 @@ async def test_all_of_a_large_submission_is_one_transaction(tmp_path: Path) -> N
 async def test_journal_is_awaited_from_the_beginning_of_a_step_on(tmp_path: Path) -> None:
     async with pumping(tmp_path) as (core, pump):
         telling = asyncio.ensure_future(pump.tell(jobs(0, 20 * SLICE)))
-        while not core.state.jobs:
-            await asyncio.sleep(0)
+        await begun(core)
         assert not telling.done()
         await pump.written()
         assert len(core.state.jobs) == 20 * SLICE

@@ -50,6 +50,7 @@ from hostler.settings import (
     store_specs,
     telling,
 )
+from hostler.snapshots.reserve import GB, RESERVE
 from hostler.store import Leader
 from hostler.web.app import make_app, make_ready
 from hostler.web.door import Door
@@ -235,6 +236,7 @@ async def _lead(
     clock: SteadyClock,
     term: Term | None,
 ) -> int:
+    RESERVE.bytes = int(loaded.fleet.limits.reserve_gb * GB)
     calls = switchboard(loaded, directory)
     entry = door.door(loaded, directory, clock)
     async with (
