@@ -41,7 +41,7 @@ FACTS = {
 }  # fmt: skip
 
 
-def poll(port: int, pid: int, until: Path) -> None:
+def poll(port: int, pid: int, token: str, until: Path) -> None:
     """Ask for `/healthz` until the file is there; print the times of all answers, in seconds, with and without waits
     for a processor."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=END_S)
@@ -51,9 +51,9 @@ def poll(port: int, pid: int, until: Path) -> None:
         theirs, ours = waited(pid), waited(os.getpid())
         begun = time.perf_counter()
         try:
-            connection.request("GET", "/healthz")
+            connection.request("GET", "/healthz", headers={"Authorization": f"Bearer {token}"})
             connection.getresponse().read()
-        except (OSError, http.client.HTTPException):  # a kept connection without a token makes way for others
+        except (OSError, http.client.HTTPException):  # it was the oldest without a token, before its first request
             connection.close()
             continue
         whole, now = time.perf_counter() - begun, waited(pid)
@@ -173,11 +173,13 @@ def controller(folder: Path) -> Iterator[tuple[int, int, int, StateDir]]:
         process.wait()
 
 
-def gaps(port: int, pid: int, folder: Path, load: Sequence[str] | None) -> tuple[list[tuple[float, float]], float]:
+def gaps(
+    port: int, pid: int, token: str, folder: Path, load: Sequence[str] | None
+) -> tuple[list[tuple[float, float]], float]:
     """How long answers took while a load ran (`None`: nothing, for a while), and for how long it ran."""
     over = folder / "over"
     over.unlink(missing_ok=True)
-    asking = own("poll", str(port), str(pid), str(over))
+    asking = own("poll", str(port), str(pid), token, str(over))
     assert asking.stdout is not None
     asking.stdout.readline()
     begun = time.monotonic()
@@ -211,7 +213,7 @@ def measured(quick: bool) -> Iterator[tuple[str, list[tuple[float, float]], floa
                 f"{CROWD} slow connections": ("crowd", str(port)),
             }
             usual = ("submit", str(port), state.token(), str(count))
-            yield name, *gaps(port, pid, Path(folder), loads.get(name, usual))
+            yield name, *gaps(port, pid, state.token(), Path(folder), loads.get(name, usual))
 
 
 def main() -> None:
@@ -244,7 +246,7 @@ def main() -> None:
 
 
 PARTS: Mapping[str, Callable[..., None]] = {
-    "poll": lambda port, pid, until: poll(int(port), int(pid), Path(until)),
+    "poll": lambda port, pid, token, until: poll(int(port), int(pid), token, Path(until)),
     "submit": lambda port, token, count: submit(int(port), token, int(count)),
     "flood": lambda port, token, seconds: flood(int(port), token, float(seconds)),
     "crowd": lambda port: crowd(int(port)),
