@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import json
 import threading
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from hostler.model import codec
 from hostler.model.groups import GroupSpec
@@ -42,6 +44,41 @@ def test_fault_of_a_large_body_names_its_job(served: Window) -> None:
     assert (reply.status, reply.json["error"]) == (422, "SpecError")
     assert f"jobs[{len(MANY)}].gpus" in reply.json["message"]
     assert served.desk.status().seq == seq
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(value=st.lists(JSON, min_size=1), indent=st.sampled_from([None, 1]), ascii=st.booleans())
+def test_list_read_by_elements_is_that_read_at_once(value: list[Any], indent: int | None, ascii: bool) -> None:
+    try:
+        body = json.dumps(value, indent=indent, ensure_ascii=ascii).encode()
+    except UnicodeEncodeError:
+        return
+    read = answers._elements(b" \n" + body + b"\t\r\n")
+    assert read == answers.pydantic_core.from_json(body)
+    assert json.dumps(read) == json.dumps(answers.pydantic_core.from_json(body))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[", "[1", "[1,", "[1,]", "[1 2]", "[1]]", "[1] x", "[NaN]", "[,1]", "[01]", "[1,,2]"],
+)
+def test_what_is_not_a_list_is_left_to_the_whole_reader(text: str) -> None:
+    assert answers._elements(text.encode()) is None
+
+
+def test_large_text_that_is_not_json_is_refused_as_a_small_one(served: Window) -> None:
+    body = json.dumps(MANY).encode()
+    for wrong in (body[:-1], body + b"]", body.replace(b'"argv"', b"argv", 1)):
+        reply = served.ask("POST", "/api/v1/jobs", wrong)
+        assert (reply.status, reply.json["error"]) == (422, "SpecError")
+        assert "is not JSON" in reply.json["message"]
+    twice = body.replace(b'"name": "job-7"', b'"name": "x", "name": "job-7"', 1)
+    assert "[7].name is given twice" in served.ask("POST", "/api/v1/jobs", twice).json["message"]
 
 
 @pytest.mark.anyio
