@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -32,10 +32,10 @@ class Forgetful(LocalNode):
 
 
 @pytest.fixture
-async def node(directory: StateDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Forgetful]:
+def node(directory: StateDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Forgetful:
     monkeypatch.setattr(confirming, "SILENT_S", 0.3)
     store = Store(results=tmp_path / "results", artifacts=tmp_path / "artifacts")
-    yield Forgetful("here", tmp_path / "here", controller="c", store=store, cpu_slots=1, gpus=False)
+    return Forgetful("here", tmp_path / "here", controller="c", store=store, cpu_slots=1, gpus=False)
 
 
 async def test_launch_that_the_agent_does_not_know_is_begun_again_under_another_number(

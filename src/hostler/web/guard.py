@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hostler.web import problems
+from hostler.web.connections import Bounded
 from hostler.web.door import Doorman, Visitor
 from hostler.web.limits import Failures
 from hostler.web.scopes import ANYONES, LOOKS, needed
@@ -71,6 +72,9 @@ class Guard:
         # Routes are matched on the path as it was sent: the name of a job may hold a slash, sent as %2F.
         scope = {**scope, "path": scope["raw_path"].decode("ascii", "replace")}
         visitor = self._doorman.visitor(headers, address)
+        connection = scope.get("state", {}).get("connection")
+        if visitor is not None and isinstance(connection, Bounded):
+            connection.authenticated()
         refusal = self._refusal(scope, headers, address, visitor)
         if refusal is None and visitor is not None and _is_forgeable(scope, visitor):
             receive, refusal = await self._unless_forged(headers, receive, visitor)
