@@ -181,7 +181,7 @@ def test_program_is_found_through_the_merged_path(agent: Agent, tmp_path: Path) 
         ("""printf '["\\ud800"]' > $HOSTLER_RESULT""", ["\ud800"], None),
         ("head -c 2000 /dev/zero > $HOSTLER_RESULT", None, "longer than"),
         ("mkfifo $HOSTLER_RESULT", None, "regular file"),
-        ("ln -s /dev/zero $HOSTLER_RESULT", None, "regular file"),
+        ("ln -s /dev/zero $HOSTLER_RESULT", None, "symbolic link"),
         ("mkdir $HOSTLER_RESULT", None, "result"),
     ],
 )
