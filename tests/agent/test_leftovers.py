@@ -116,6 +116,27 @@ def test_what_is_left_ends_with_an_attempt_that_ended_without_an_agent(
     assert expect_ended(agent.client(), place)["exit_code"] == 0
 
 
+def test_what_others_run_stays_as_a_new_agent_finds_an_attempt_that_has_ended(
+    agent: Agent, place: Path, tmp_path: Path
+) -> None:
+    client = agent.client()
+    client.launch(shell("j1.1", f"while ! [ -e {tmp_path}/go ]; do sleep 0.01; done"))
+    first = client.fact("started", attempt="j1.1")["pid"]
+    client.launch(shell("j2.1", f"{daemon('bare', place)}; sleep 3600", queue="cpu1"))
+    main = client.fact("started", attempt="j2.1")["pid"]
+    pid = left_by(place)
+    agent.kill()
+    (tmp_path / "go").touch()
+    until(lambda: not alive(first), "the end without an agent")
+    agent.start()
+    client = agent.client()
+    assert client.ended("j1.1")["exit_code"] == 0
+    assert alive(main)
+    assert alive(pid)
+    client.send(type="stop", attempts=["j2.1"], reason="cancelled")
+    expect_ended(client, place, "j2.1")
+
+
 def test_what_others_run_and_the_agent_itself_stay(agent: Agent, place: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     client = agent.client()

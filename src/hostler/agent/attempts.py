@@ -65,6 +65,7 @@ class Attempts:
     def __init__(self, node: Node, leftovers: Leftovers) -> None:
         self._node = node
         self._leftovers = leftovers
+        self._is_restoring = False
         self.live: Dict[str, Attempt] = {}
         self.unannounced: Dict[int, Attempt] = {}
         self._by_pid: Dict[int, Attempt] = {}
@@ -157,8 +158,10 @@ class Attempts:
         """Take up the attempts of the journal: adopt what runs, end what does not, queue what has not begun."""
         self._folders.tidy(records.keys())
         self._memory.restore(records.keys())
+        self._is_restoring = True  # until all are known, nothing is taken for what one of them has left
         for record in records.values():
             self._restore(record, same_boot, keeper_exits)
+        self._is_restoring = False
 
     def watch_logs(self) -> None:
         """Rotate the output files that have grown too long."""
@@ -340,6 +343,9 @@ class Attempts:
         """Its place is given nothing else while something that it has left cannot be ended."""
         if attempt.process is None:
             then()
+            return
+        if self._is_restoring:
+            self._node.later(0.0, partial(self._end_left, attempt, then))
             return
         ended = Ended(attempt.spec.id, self._path(attempt.spec.id), attempt.process.start)
 

@@ -103,7 +103,7 @@ class Leftovers:
             if orphan.pid in known:
                 continue
             owner = self._owner(orphan.pid)
-            if owner == ended.folder or (owner and owner not in running):
+            if owner == ended.folder:
                 mine.append(orphan)
             elif owner == "" and orphan.start >= ended.start:
                 rivals = any(each.start <= orphan.start for each in running.values())
