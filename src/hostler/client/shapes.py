@@ -1571,6 +1571,8 @@ class ScriptPayload(TypedDict):
     schema: Literal[1]
     argv: list[str]
     env: dict[str, str]
+    secrets: dict[str, Any]
+    plain: bool
     submitter: SubmitterShell | None
     python_env: str | None
     environment: EnvironmentFile | None
@@ -1589,6 +1591,8 @@ class ScriptPayloadInput(TypedDict):
     schema: Literal[1]
     argv: list[str]
     env: NotRequired[dict[str, str]]
+    secrets: NotRequired[dict[str, Any]]
+    plain: NotRequired[bool]
     submitter: NotRequired[SubmitterShellInput | None]
     python_env: NotRequired[str | None]
     environment: NotRequired[EnvironmentFileInput | None]
@@ -1598,6 +1602,27 @@ class ScriptPayloadInput(TypedDict):
     files: NotRequired[list[str] | None]
     outputs: NotRequired[list[str]]
     require_result: NotRequired[bool]
+
+
+class SecretBodyInput(TypedDict):
+    """A secret to be kept: text of at most 64 KiB in UTF-8, without NUL."""
+
+    name: str
+    value: str
+
+
+class SecretValueInput(TypedDict):
+    """A secret as the value of an environment variable."""
+
+    secret: str
+
+
+class SecretView(TypedDict):
+    """A secret as it is shown: never its value."""
+
+    name: str
+    set_at: float
+    kept_in: str
 
 
 class Seen(TypedDict):
@@ -1635,6 +1660,7 @@ class ShortJobInput(TypedDict):
     files: NotRequired[list[str] | None]
     outputs: NotRequired[list[str]]
     env: NotRequired[dict[str, Any]]
+    plain: NotRequired[bool]
     python_env: NotRequired[str | None]
     parameters: NotRequired[dict[str, Any]]
     after: NotRequired[list[str]]

@@ -79,6 +79,7 @@ from hostler.runtime.results import content_of, files_of
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.stock import Stock
 from hostler.runtime.usage import Usage
+from hostler.runtime.vault import Vault
 from hostler.store import Journal
 from hostler.web.desk import Content, FileContent
 
@@ -99,6 +100,11 @@ class Looks:
     _stock: Stock
     _replicator: Replicator
     _past: PastJobs
+    _vault: Vault
+
+    def secrets(self) -> Vault:
+        """The secrets of this machine."""
+        return self._vault
 
     def status(self) -> Status:
         """The fleet in numbers."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from hostler.model.secrets import SecretName
 from hostler.model.work import (
     ANYWHERE,
     PARAMETERS_MAX,
@@ -29,7 +30,7 @@ from hostler.model.work import (
     Tiers,
     WantedNames,
 )
-from hostler.settings.section import Command, Environment, Name, Pattern, Section, Word, counted, sensible
+from hostler.settings.section import Command, Name, Pattern, Section, Word, counted, sensible
 from hostler.settings.slurm import SlurmJob
 
 OWN_DIRECTORY = "{attempt}"
@@ -37,6 +38,16 @@ OWN_DIRECTORY = "{attempt}"
 USUAL = {field.name: getattr(ANYWHERE, field.name) for field in fields(Resources)}
 NEEDS = tuple(USUAL)
 """Fields of `resources`, which may also stand beside the command."""
+
+
+class SecretValue(Section):
+    """A secret as the value of an environment variable."""
+
+    secret: SecretName
+    """Its name, as `hostler secret list` shows it."""
+
+
+JobEnvironment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], Word | SecretValue]
 
 
 class JobNeeds(Section):
@@ -79,8 +90,11 @@ class JobCommand(Section):
     outputs: tuple[Pattern, ...] = ()
     """Files that it leaves where it runs, as patterns: they are brought to `results/ATTEMPT/` in the state directory,
     and it has failed without them."""
-    env: Environment = {}
-    """Environment variables on top of the node's."""
+    env: JobEnvironment = {}
+    """Environment variables on top of the node's; `{secret: NAME}` as a value is that secret. Values under names that
+    look like credentials (`*_KEY`, `*_TOKEN`, `*SECRET*`, `*PASSWORD*`) are stored as secrets of the job."""
+    plain: bool = False
+    """Whether those are journalled like all other values instead."""
     python_env: Annotated[str, Field(min_length=1)] | None = None
     """File of `cwd` that states its Python environment, which is built on its node: a `uv.lock`, `pyproject.toml`,
     requirements file or `environment.yml`; `none`: nothing is built. By default the first of these that is there, on

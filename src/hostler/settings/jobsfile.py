@@ -76,7 +76,9 @@ def _payload(job: JobForm, cwd: str | None, in_place: bool, snapshot: str | None
     return ScriptPayload(
         schema=1,
         argv=_argv(job),
-        env=job.env,
+        env={name: value for name, value in job.env.items() if isinstance(value, str)},
+        secrets={name: value.secret for name, value in job.env.items() if not isinstance(value, str)},
+        plain=job.plain,
         python_env=job.python_env,
         snapshot=snapshot,
         cwd=cwd,

@@ -21,6 +21,7 @@ from hostler.web.answers import MAX_PAGE, NO_NUL, Name, TheDesk, answer, load, r
 from hostler.web.document import body_of
 from hostler.web.paging import Paged, answer_page, split
 from hostler.web.routing import Routes
+from hostler.web.secrets import likened, protected
 from hostler.web.snapshots import expect_snapshots
 from hostler.web.submissions import read_jobs
 
@@ -120,7 +121,8 @@ async def submit_jobs(
     """
     specs = read_jobs(await read_body(request))
     await expect_snapshots(desk, specs)
-    ids = await tell(request, Submit(specs=specs, strict=strict))
+    specs = await protected(desk, specs)
+    ids = await tell(request, Submit(specs=specs, strict=strict), like=Submit(specs=likened(specs), strict=strict))
     made = Submitted(
         ids=tuple(ids),
         notes=tuple(desk.notes(ids)),
