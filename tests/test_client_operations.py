@@ -141,8 +141,6 @@ def world(tmp_path: Path) -> Iterator[Window]:
 def furnished(folder: Path) -> CoreDesk:
     """The world, and in a folder what one more job has left."""
     desk, content = whole_world(), FILES[0]
-    for name in ("hf", "other"):
-        desk.secrets().set(name, f"the value of {name}")
     driver, desk.results = desk.driver, folder / "results"
     payload = ScriptPayload(schema=1, argv=("true",), outputs=("*.bin",))
     (job,) = driver.submit(JobSpec(name="leaver", key=LEFT, payload=payload, priority=1000))
