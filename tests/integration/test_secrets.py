@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
 import stat
 import urllib.request
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from hostler.client import Client
 from hostler.client.address import Address
 from hostler.model.errors import HostlerError
+from hostler.store import open_journal
 from hostler.web.pages import routes as pages
 from tests.integration.conftest import PATIENCE_S, WAIT, Fleet, Hostler
 
@@ -27,9 +29,9 @@ with open(os.environ["HOSTLER_RESULT"], "w") as result:
 """
 PATHS = (
     *(f"/api/v1/{name}" for name in ("jobs", "entries", "secrets", "nodes", "audit", "status", "queue", "configs")),
-    *(f"/api/v1/jobs/{{job}}{name}" for name in ("", "/story", "/explain", "/files")),
+    *(f"/api/v1/jobs/{{job}}{name}" for name in ("", "/story", "/explain")),
     *(path.replace("{name}", "{job}") for path in pages.PATHS if "{name}" not in path or "/jobs/" in path),
-    "/pages/events/{job}", "/metrics",
+    "/metrics",
 )  # fmt: skip
 
 
@@ -91,8 +93,21 @@ def test_planted_values_are_nowhere_but_in_the_file_of_secrets(fleet: Fleet, hos
     assert list(files_with(fleet.state)) == ["secrets.json"]
     (tmp_path / "gate").touch()
     fleet.over(waits)
-    fleet.kill()  # its write-ahead log is as it was
+    fleet.signal(signal.SIGKILL)  # its write-ahead log is as it was
+    fleet.ended()
     assert list(files_with(fleet.state)) == ["secrets.json"]
+    fleet.start()
+    fleet.signal(signal.SIGTERM)  # it leaves a snapshot
+    fleet.ended()
+    journal = open_journal(fleet.state)
+    snapshots = list(journal.snapshots())
+    journal.close()
+    assert snapshots
+    assert not found_in("".join(map(repr, snapshots)).encode())
+    other = tmp_path / "restored"
+    restored = hostler(fleet, "backup", "restore", str(tmp_path / "out.backup"), "--state-dir", str(other))
+    assert restored.status == 0, restored.err
+    assert list(files_with(other)) == []
     assert stat.S_IMODE((fleet.state / "secrets.json").stat().st_mode) == 0o600
     assert not found_in(fleet.printed().encode())
 
