@@ -8,6 +8,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,10 +16,12 @@ from typing import Any, cast
 import pytest
 
 from hostler.model.errors import NotFound, SpecError, StoreFull
+from hostler.model.learning import SelfplaySpec, StageSpec
 from hostler.model.secrets import VALUE_BYTES, looks_like_credential
 from hostler.model.work import JobSpec, ScriptPayload
 from hostler.runtime.keys import Keyring, KeyringFault, usable
 from hostler.runtime.vault import UNUSED_S, Vault
+from tests.core.loop.builders import small
 
 VALUE = "planted-value"
 
@@ -222,3 +225,13 @@ def test_keyring_is_used_where_a_trial_value_comes_back(monkeypatch: pytest.Monk
     assert usable(identity) is None
     with pytest.raises(KeyringFault, match="RuntimeError"):
         keyring(library).get("x")
+
+
+def test_credentials_of_loops_are_kept_apart(vault: Vault) -> None:
+    stage = StageSpec(command=("true",), env={"HF_TOKEN": VALUE, "SEED": "1"})
+    given = replace(small(), selfplay=SelfplaySpec(stage=stage))
+    (kept,) = vault.protect_loops([given])
+    assert kept.selfplay.stage.env == {"SEED": "1"}
+    assert vault.values(kept.selfplay.stage.secrets) == {"HF_TOKEN": VALUE}
+    assert VALUE not in repr(kept)
+    assert (kept.training, kept.export, kept.evaluation) == (given.training, given.export, given.evaluation)

@@ -1103,6 +1103,7 @@ OBJECTS: Mapping[str, Any] = {
         "config": "str",
         "argv": ["str"],
         "env": {"": "str"},
+        "secrets": {"": "any"},
         "cwd": ("str", "null"),
         "order": {"": "any"},
     },

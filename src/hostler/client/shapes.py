@@ -1785,6 +1785,7 @@ class StagePayload(TypedDict):
     config: str
     argv: list[str]
     env: dict[str, str]
+    secrets: dict[str, Any]
     cwd: str | None
     order: dict[str, Any]
 
@@ -1797,6 +1798,7 @@ class StagePayloadInput(TypedDict):
     config: str
     argv: list[str]
     env: NotRequired[dict[str, str]]
+    secrets: NotRequired[dict[str, Any]]
     cwd: NotRequired[str | None]
     order: dict[str, Any]
 

@@ -328,6 +328,8 @@ class StagePayload:
     config: str
     argv: Annotated[tuple[str, ...], Field(min_length=1)]
     env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Annotated[Mapping[VariableName, SecretRef], Field(max_length=SECRETS_MAX)] = field(default_factory=dict)
+    """As of a script."""
     cwd: str | None = None
     order: Mapping[str, Any]
 

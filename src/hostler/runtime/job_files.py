@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from hostler.core import Core
-from hostler.model.work import ScriptPayload, snapshot_of
+from hostler.model.work import SweepPayload, snapshot_of
 from hostler.runtime.clock import Clock
 from hostler.runtime.loops import every
 from hostler.runtime.vault import Vault
@@ -57,6 +57,9 @@ class SecretPruner:
 
 
 def named(core: Core) -> set[str]:
-    """The secrets that jobs name, whatever their state: one that is over may be retried."""
+    """The secrets that loops name, and jobs whatever their state: one that is over may be retried."""
     payloads = (job.spec.payload for job in core.state.jobs.values())
-    return {name for each in payloads if isinstance(each, ScriptPayload) for name in each.secrets.values()}
+    found = {name for each in payloads if not isinstance(each, SweepPayload) for name in each.secrets.values()}
+    loops = (config.spec for config in core.state.configs.values())
+    stages = (part.stage for each in loops for part in (each.selfplay, each.export, each.training, each.evaluation))
+    return found | {name for stage in stages for name in stage.secrets.values()}

@@ -269,7 +269,8 @@ async def _lead(
         await _tell(controller, Configure(rules=rules(loaded)), patient=patient)
         before = controller.newest_job
         names = await _submit(controller, asked[0], patient=patient)
-        await _tell(controller, asked[1], patient=patient)
+        loops = await asyncio.to_thread(controller.secrets().protect_loops, asked[1].configs)
+        await _tell(controller, replace(asked[1], configs=loops), patient=patient)
         first = where_lines(
             __version__, loaded.fleet.name, loaded.path, door.url(loaded, served.port), code, directory.path / "token"
         )

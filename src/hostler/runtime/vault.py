@@ -17,15 +17,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from hostler.model.errors import Conflict, NotFound, SpecError, StoreFull
+from hostler.model.learning import ConfigSpec, EvaluationSpec, ExportSpec, SelfplaySpec, TrainingSpec
 from hostler.model.record import record
 from hostler.model.secrets import NAMED_MAX, OWN, OWN_MAX, SecretView, credentials, expect_value, is_own
 from hostler.model.work import JobSpec, ScriptPayload
 from hostler.runtime.keys import Keyring, KeyringFault
+
+PartT = TypeVar("PartT", SelfplaySpec, ExportSpec, TrainingSpec, EvaluationSpec)
 
 FILE = "file"
 KEYRING = "keyring"
@@ -104,25 +108,27 @@ class Vault:
         """
         found = tuple(specs)
         payloads = [each.payload for each in found if isinstance(each.payload, ScriptPayload)]
-        own = {value: "" for each in payloads if not each.plain for value in credentials(each.env).values()}
-        named = {ref: "" for each in payloads for ref in each.secrets.values()}
+        own = {value for each in payloads if not each.plain for value in credentials(each.env).values()}
+        named = {ref for each in payloads for ref in each.secrets.values()}
         if own or named:
-            self._expect(found, {} if named_later else named)
+            self._expect(found, set() if named_later else named)
         if not own:
             return found
-        with self._changing() as kept:
-            for value in own:
-                own[value] = ref = self._ref(value)
-                if ref in kept:
-                    kept[ref] = replace(kept[ref], used_at=self._now())
-                elif sum(map(is_own, kept)) >= OWN_MAX:
-                    raise SpecError(
-                        f"values of {OWN_MAX} credentials are kept for jobs, and no more. Set a secret for the jobs to "
-                        "share (`hostler secret set NAME`), and submit them with --secret"
-                    )
-                else:
-                    kept[ref] = self._kept(ref, value)
-        return tuple(_protected(each, own) for each in found)
+        refs = self._keep_own(own)
+        return tuple(_protected(each, refs) for each in found)
+
+    def protect_loops(self, specs: Iterable[ConfigSpec]) -> tuple[ConfigSpec, ...]:
+        """Training configs, as `protect`; secrets that they name need not be here yet."""
+        return tuple(
+            replace(
+                spec,
+                selfplay=self._protected_stage(spec.name, spec.selfplay),
+                export=self._protected_stage(spec.name, spec.export),
+                training=self._protected_stage(spec.name, spec.training),
+                evaluation=self._protected_stage(spec.name, spec.evaluation),
+            )
+            for spec in specs
+        )
 
     def values(self, wanted: Mapping[str, str]) -> dict[str, str]:
         """The values of variables, by the names of their secrets. Raises `NotFound` for one that is not here."""
@@ -156,7 +162,36 @@ class Vault:
         """The name of a value that came with a submission. Call it while the secrets are being changed."""
         return OWN + hmac.new(bytes.fromhex(self._key), value.encode(), sha256).hexdigest()[:32]
 
-    def _expect(self, specs: Iterable[JobSpec], named: Mapping[str, str]) -> None:
+    def _protected_stage(self, config: str, part: PartT) -> PartT:
+        stage = part.stage
+        own = credentials(stage.env)
+        if not own:
+            return part
+        for variable, value in own.items():
+            expect_value(f"{variable} of config {config}", value)
+        refs = self._keep_own(own.values())
+        env = {name: value for name, value in stage.env.items() if name not in own}
+        secrets = {**{name: refs[value] for name, value in own.items()}, **stage.secrets}
+        return replace(part, stage=replace(stage, env=env, secrets=secrets))
+
+    def _keep_own(self, values: Iterable[str]) -> dict[str, str]:
+        """Keep values that came with a submission; returns their names."""
+        refs = {}
+        with self._changing() as kept:
+            for value in values:
+                refs[value] = ref = self._ref(value)
+                if ref in kept:
+                    kept[ref] = replace(kept[ref], used_at=self._now())
+                elif sum(map(is_own, kept)) >= OWN_MAX:
+                    raise SpecError(
+                        f"values of {OWN_MAX} credentials are kept for jobs, and no more. Set a secret for the jobs to "
+                        "share (`hostler secret set NAME`), and submit them with --secret"
+                    )
+                else:
+                    kept[ref] = self._kept(ref, value)
+        return refs
+
+    def _expect(self, specs: Iterable[JobSpec], named: Collection[str]) -> None:
         known = self._read().secrets if named else {}
         for spec in specs:
             if not isinstance(spec.payload, ScriptPayload):

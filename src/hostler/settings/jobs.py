@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from hostler.model.secrets import SecretName
 from hostler.model.work import (
     ANYWHERE,
     PARAMETERS_MAX,
@@ -30,7 +29,7 @@ from hostler.model.work import (
     Tiers,
     WantedNames,
 )
-from hostler.settings.section import Command, Name, Pattern, Section, Word, counted, sensible
+from hostler.settings.section import Command, JobEnvironment, Name, Pattern, Section, Word, counted, sensible
 from hostler.settings.slurm import SlurmJob
 
 OWN_DIRECTORY = "{attempt}"
@@ -38,16 +37,6 @@ OWN_DIRECTORY = "{attempt}"
 USUAL = {field.name: getattr(ANYWHERE, field.name) for field in fields(Resources)}
 NEEDS = tuple(USUAL)
 """Fields of `resources`, which may also stand beside the command."""
-
-
-class SecretValue(Section):
-    """A secret as the value of an environment variable."""
-
-    secret: SecretName
-    """Its name, as `hostler secret list` shows it."""
-
-
-JobEnvironment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], Word | SecretValue]
 
 
 class JobNeeds(Section):

@@ -13,6 +13,7 @@ from hostler.settings.faults import checked
 from hostler.settings.jobs import OWN_DIRECTORY, Job, JobForm, Jobs, ShortJob
 from hostler.settings.models import Limits
 from hostler.settings.reading import Origin, read_file
+from hostler.settings.section import secrets_in, values_in
 
 PYTHON = "{python}"
 NAME_SHOWN = 60
@@ -76,8 +77,8 @@ def _payload(job: JobForm, cwd: str | None, in_place: bool, snapshot: str | None
     return ScriptPayload(
         schema=1,
         argv=_argv(job),
-        env={name: value for name, value in job.env.items() if isinstance(value, str)},
-        secrets={name: value.secret for name, value in job.env.items() if not isinstance(value, str)},
+        env=values_in(job.env),
+        secrets=secrets_in(job.env),
         plain=job.plain,
         python_env=job.python_env,
         snapshot=snapshot,
