@@ -22,7 +22,7 @@ SERVICES := services and not long
 LONG := long
 
 .PHONY: help env demo dist test test-services test-long gpu slurm ray browser canary api lint docs format reference \
-	bench campaign fleetdays nights mutations faults rigs planted chaos town soak seeds fuzz clean
+	bench campaign fleetdays nights mutations faults rigs planted chaos town soak seeds fuzz mutants clean
 .DEFAULT_GOAL := demo
 
 help: ## this list, with times on 2 idle cores once installed
@@ -124,6 +124,11 @@ nights: ## 10,000 worlds with several controllers (20 min)
 mutations: ## how soon each planted bug is found (10 min)
 	$(ENV)
 	MUTATION_SEEDS=1000 $(PYTEST) -rP tests/simulation/test_mutations.py $(ARGS)
+
+# `python scripts/mutants.py --again` plays those that survived the last run.
+mutants: ## 35 defects by hand, 200 drawn, against their tests (1 h)
+	@scripts/make-env $(EXTRAS),mutants
+	$(RUN) scripts/mutants.py --jobs 2 $(ARGS)
 
 # Four hosts in namespaces, faults as long as in life; a controller that dies at 85 steps of fetching, copying, deleting.
 faults: ## every fault of hosts, every fault point (15 min, root)
