@@ -22,7 +22,7 @@ SERVICES := services and not long
 LONG := long
 
 .PHONY: help env demo dist test test-services test-long gpu slurm ray browser canary api lint docs format reference \
-	bench campaign fleetdays nights mutations faults rigs planted chaos town soak seeds fuzz mutants clean
+	bench campaign fleetdays nights mutations faults rigs planted chaos town soak seeds fuzz mutants hostile clean
 .DEFAULT_GOAL := demo
 
 help: ## this list, with times on 2 idle cores once installed
@@ -106,6 +106,11 @@ api: ## the HTTP API against its document (10 min)
 campaign: ## crash test: 100 kills of each kind (15 min)
 	$(ENV)
 	CHAOS_KILLS=100 $(RUN) -m pytest tests/chaos $(ARGS)
+
+# Another node floods, lies about the work of others and hangs up meanwhile. HOSTILE_MIN sets another time.
+hostile: ## 30 minutes of kills beside a hostile node (31 min)
+	$(ENV)
+	HOSTILE_MIN=$${HOSTILE_MIN:-30} $(RUN) -m pytest -s tests/chaos -k lies $(ARGS)
 
 # Every invariant is checked after every step. FLEET_DAYS, FAULT_SEEDS, LOOP_SEEDS, TWO_SEEDS set other numbers.
 fleetdays: ## 1,000 virtual days, 1,700 small worlds (15 min)

@@ -24,8 +24,8 @@ KEPT = Path("build/mutants.json")
 """What became of each in the last run."""
 PATIENCE = 5
 """How many times as long as without a mutant tests are waited for,"""
-START_S = 60
-"""and how much longer."""
+START_S = 300
+"""and how much longer: a test fails by itself when it has waited in vain (`tests/patience.py`)."""
 
 
 class Unfit(Exception):

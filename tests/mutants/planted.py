@@ -203,7 +203,7 @@ PLANTED = (
         kind="access",
         place=_at("model/access.py", "Scope.covers", "ranks.index(self) >= ranks.index(wanted)"),
         new="ranks.index(self) >= 0",
-        tests=["tests/web/test_access.py", "tests/web/test_guard.py"],
+        tests=["tests/model/test_access.py", "tests/web/test_access.py"],
     ),
     Planted(
         name="token-good-for-ever",

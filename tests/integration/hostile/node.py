@@ -1,8 +1,8 @@
 """A node that lies: a process of its own at the other end of a real connection, which then says what it likes.
 
-`python node.py NODE REPORT` calls the PORT of a controller as `agent/dial.py` does, with TOKEN, or listens at SOCKET as
-an agent does that a controller reaches through SSH: these are environment variables. REPORT gets a line for each act
-that it has been through.
+`python node.py NODE REPORT` calls the controller that the file CONTROLLER announces, as `agent/dial.py` does and with
+TOKEN, or listens at SOCKET as an agent does that a controller reaches through SSH: these are environment variables.
+REPORT gets a line for each act that it has been through.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ class Over(Exception):
     """The controller has hung up."""
 
 
-def called(port: int, token: str, claims: str) -> Line:
-    """A connection to the listener of a controller, as a node of this name."""
+def called(controller: str, token: str, claims: str) -> Line:
+    """A connection to the listener of a controller, as a node of this name. Raises `OSError` and `ValueError`."""
+    with open(controller, encoding="utf-8") as announced:
+        port = int(json.load(announced)["dialin"].rpartition(":")[2])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     line = Line(context.wrap_socket(socket.create_connection(("127.0.0.1", port))))
@@ -218,18 +220,18 @@ class Node:
             self.note(name)
 
 
-def claim(node: Node, port: int, token: str, name: str) -> None:
+def claim(node: Node, controller: str, token: str, name: str) -> None:
     """Say to be others, with its own token."""
     for claims in ("here", "nobody", name + "x"):
-        assert called(port, token, claims).hear()["type"] == "refused", claims
+        assert called(controller, token, claims).hear()["type"] == "refused", claims
     node.note("claims")
 
 
-def call(node: Node, port: int, token: str, name: str) -> None:
+def call(node: Node, controller: str, token: str, name: str) -> None:
     """Call again and again."""
     while True:
-        with suppress(Over, OSError):
-            line = called(port, token, name)
+        with suppress(Over, OSError, ValueError):  # it may be away, and another one announce itself
+            line = called(controller, token, name)
             line.taken()
             node.use(line, line.hear()["type"])
         time.sleep(0.1)
@@ -270,7 +272,7 @@ if __name__ == "__main__":
     itself = Node(acts_file)
     if "SOCKET" in os.environ:
         listen(itself, os.environ["SOCKET"])
-    port, token = int(os.environ["PORT"]), os.environ["TOKEN"]
-    claim(itself, port, token, own_name)
+    controller_file, own_token = os.environ["CONTROLLER"], os.environ["TOKEN"]
+    claim(itself, controller_file, own_token, own_name)
     for _ in range(3):
-        threading.Thread(target=call, args=(itself, port, token, own_name)).start()
+        threading.Thread(target=call, args=(itself, controller_file, own_token, own_name)).start()

@@ -5,7 +5,6 @@ The hostile one calls on a reverse connection, or is reached through a real SSH 
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -81,8 +80,7 @@ class Calling(Attack):
 
     def environment(self, fleet: Fleet) -> dict[str, str]:
         token = StateDir(fleet.state).make_call_token("evil")
-        port = json.loads((fleet.state / "controller.json").read_text())["dialin"].rpartition(":")[2]
-        return {"PORT": port, "TOKEN": token}
+        return {"CONTROLLER": str(fleet.state / "controller.json"), "TOKEN": token}
 
     def begun(self, report: Path) -> None:
         """It calls."""
