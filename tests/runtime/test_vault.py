@@ -191,7 +191,7 @@ def test_file_that_cannot_be_written_keeps_what_it_had(
 
 def test_keyring_has_the_values_and_the_file_the_names(tmp_path: Path) -> None:
     library = Library()
-    vault = Vault(tmp_path / "secrets.json", Clock().now, keyring(library))
+    vault = Vault(tmp_path / "secrets.json", Clock().now, lambda: keyring(library))
     assert vault.set("wandb", VALUE).kept_in == "keyring"
     (spec,) = vault.protect([job({"HF_TOKEN": VALUE})])
     assert VALUE not in (tmp_path / "secrets.json").read_text()
@@ -204,7 +204,7 @@ def test_keyring_has_the_values_and_the_file_the_names(tmp_path: Path) -> None:
 
 
 def test_keyring_that_fails_leaves_the_value_to_the_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    vault = Vault(tmp_path / "secrets.json", Clock().now, keyring(Library(RuntimeError(VALUE))))
+    vault = Vault(tmp_path / "secrets.json", Clock().now, lambda: keyring(Library(RuntimeError(VALUE))))
     with caplog.at_level(logging.DEBUG):
         assert vault.set("wandb", VALUE).kept_in == "file"
     assert VALUE not in caplog.text

@@ -67,8 +67,8 @@ def with_secrets(env: Mapping[str, str], words: Sequence[str] | None) -> dict[st
         name, sign, secret = word.partition("=")
         if not re.fullmatch(NAME, name) or not re.fullmatch(NAME_OF_SECRET, secret if sign else name):
             raise UsageError(
-                f"--secret {name + sign!a} is not a variable with the name of a secret; write NAME, or NAME=SECRET where "
-                "the secret has another name. Values are given to `hostler secret set` alone"
+                f"--secret {name + sign!a} is not a variable with the name of a secret; write NAME, or NAME=SECRET "
+                "where the secret has another name. Values are given to `hostler secret set` alone"
             )
         if name in found:
             raise UsageError(

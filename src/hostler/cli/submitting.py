@@ -42,7 +42,7 @@ Key = Annotated[str | None, Option(help="Idempotency key: submitting it again is
 OPTIONS = {
     "argv": "the command", "exclude_gpu_models": "--exclude-gpu-model", "exclude_nodes": "--exclude-node",
     "files": "--file", "gpu_models": "--gpu-model", "labels": "--label", "nodes": "--node", "outputs": "--output",
-    "providers": "--provider", "tiers": "--tier",
+    "providers": "--provider", "secrets": "--secret", "tiers": "--tier",
 }  # fmt: skip
 """The options of fields of a job whose names are not those of the fields."""
 After = Annotated[

@@ -147,7 +147,7 @@ class Controller(Looks):
         self._fleet_nodes = frozenset(backends)
         self._logs = KeptLogs(directory.logs, log_bytes)
         self._snapshots = SnapshotStore(directory.snapshots)
-        self._vault = Vault(directory.secrets_file, clock.now, usable(directory.identity))
+        self._vault = Vault(directory.secrets_file, clock.now, partial(usable, directory.identity))
         self._fitter = Fitter(vitals.beside(RATINGS, self._pump.post))
         self._planner = Planner(vitals.beside(PLANS, self._pump.post))
         self._alert_origins = alert_origins or {}

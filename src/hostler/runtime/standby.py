@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 import structlog
@@ -95,7 +96,7 @@ class Standby(Looks):
         self._stock = Stock(self._journal, places, copies, clock, self._trouble)
         self._artifacts = Artifacts(self._journal, places, copies, clock)
         self._contents = Contents(self._artifacts, places, directory.fetched, clock, verdicts)
-        self._vault = Vault(directory.secrets_file, clock.now, usable(directory.identity))
+        self._vault = Vault(directory.secrets_file, clock.now, partial(usable, directory.identity))
         self.trails = Trails(self, clock.now)
 
     async def __aenter__(self) -> Standby:

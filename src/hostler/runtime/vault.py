@@ -15,9 +15,10 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import structlog
 from pydantic import TypeAdapter, ValidationError
@@ -27,10 +28,11 @@ from hostler.model.learning import ConfigSpec, EvaluationSpec, ExportSpec, Selfp
 from hostler.model.record import record
 from hostler.model.secrets import NAMED_MAX, OWN, OWN_MAX, SecretView, credentials, expect_value, is_own
 from hostler.model.work import JobSpec, ScriptPayload
-from hostler.runtime.keys import Keyring, KeyringFault
+from hostler.runtime.keys import Keyring, KeyringFault, no_keyring
 
 PartT = TypeVar("PartT", SelfplaySpec, ExportSpec, TrainingSpec, EvaluationSpec)
 
+FindKeyring: TypeAlias = Callable[[], Keyring | None]
 FILE = "file"
 KEYRING = "keyring"
 UNUSED_S = 30 * 86_400.0
@@ -62,14 +64,18 @@ _CONTENTS: TypeAdapter[Contents] = TypeAdapter(Contents)
 class Vault:
     """The secrets of one state directory. Its methods may be called in any thread; they read and write a disk."""
 
-    def __init__(self, path: Path, now: Callable[[], float], keyring: Keyring | None = None) -> None:
-        """`now` returns Unix seconds; `keyring` is where new values are kept, instead of the file."""
+    def __init__(self, path: Path, now: Callable[[], float], keyring: FindKeyring = no_keyring) -> None:
+        """`now` returns Unix seconds; `keyring` finds, when it is needed, where new values go instead of the file."""
         self._path = path
         self._now = now
-        self._keyring = keyring
+        self._find_keyring = keyring
         self._lock = threading.Lock()
         self._key = ""
         self._log = structlog.get_logger()
+
+    @cached_property
+    def _keyring(self) -> Keyring | None:
+        return self._find_keyring()
 
     def names(self) -> list[SecretView]:
         """The secrets that people have set, in the order of their names. Raises `StoreFull`."""
