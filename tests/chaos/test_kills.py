@@ -249,7 +249,8 @@ def test_kills_beside_a_node_that_lies_lose_nothing_and_let_no_foreign_result_in
             until(lambda: acts.read_text().count("lies") > seen, "more lies after the last kill", ground)
             ground.finish()
         check(ground)
-    print(f"{kills} kills in {HOSTILE_MIN:g} min; the hostile node lied on {acts.read_text().count('lies')} connections")
+    lied = acts.read_text().count("lies")
+    print(f"{kills} kills in {HOSTILE_MIN:g} min; the hostile node lied on {lied} connections")
 
 
 @contextlib.contextmanager
