@@ -21,7 +21,7 @@ EQUIVALENT: tuple[Equivalent, ...] = (
         before="if start == stop:",
         after="if start >= stop:",
         why="intervals are checked before they are merged: none has its end before its start",
-    ),)
+    ),
     Equivalent(
         file="core/ledger.py",
         before="return [part for part in rest if part[0] < part[1]]",
