@@ -391,6 +391,7 @@ class Supervisor:
             "merges": True,
             "sets_up": True,
             "limits_builds": True,
+            "keeps_secrets": True,
             "samples": True,
             "lists": True,
             "drops": True,

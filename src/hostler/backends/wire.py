@@ -57,6 +57,7 @@ def _attempt(order: AttemptOrder, limits: Limits) -> dict[str, Any]:
     optional: dict[str, Any] = {"inputs": order.inputs, "disk_bytes": order.disk_bytes, "tell_s": order.tell_s}
     optional["setup"] = None if order.setup is None else asdict(order.setup)
     optional["user"] = limits.job_user
+    optional["secrets"] = order.secret_values or None
     optional["build_s"] = None if order.setup is None or order.setup.file is None else limits.build_s
     return {
         "id": order.id,
