@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,10 +32,14 @@ class Forgetful(LocalNode):
 
 
 @pytest.fixture
-def node(directory: StateDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Forgetful:
+async def node(directory: StateDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Forgetful]:
     monkeypatch.setattr(confirming, "SILENT_S", 0.3)
     store = Store(results=tmp_path / "results", artifacts=tmp_path / "artifacts")
-    return Forgetful("here", tmp_path / "here", controller="c", store=store, cpu_slots=1, gpus=False)
+    made = Forgetful("here", tmp_path / "here", controller="c", store=store, cpu_slots=1, gpus=False)
+    yield made
+    channel = await made.connect(99)
+    await channel.send({"type": "shutdown", "when": "now"})
+    channel.close()
 
 
 async def test_launch_that_the_agent_does_not_know_is_begun_again_under_another_number(
