@@ -11,6 +11,7 @@ from hostler.backends.base import Store
 from hostler.backends.local import LocalNode
 from hostler.core import confirming
 from hostler.model.commands import AttemptOrder
+from hostler.model.errors import LinkLost
 from hostler.model.inputs import Cancel, Ended
 from hostler.model.work import JobState
 from hostler.runtime.statedir import StateDir
@@ -39,6 +40,9 @@ async def node(directory: StateDir, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     yield made
     channel = await made.connect(99)
     await channel.send({"type": "shutdown", "when": "now"})
+    with pytest.raises(LinkLost):  # it hangs up as it ends
+        async for _ in channel.messages():
+            continue
     channel.close()
 
 
