@@ -15,4 +15,11 @@ class Equivalent:
     why: str
 
 
-EQUIVALENT: tuple[Equivalent, ...] = ()
+EQUIVALENT: tuple[Equivalent, ...] = (
+    Equivalent(
+        file="core/ledger.py",
+        before="if start == stop:",
+        after="if start >= stop:",
+        why="intervals are checked before they are merged: none has its end before its start",
+    ),
+)

@@ -523,6 +523,7 @@ OBJECTS: Mapping[str, Any] = {
         "max_failures": ("int", "null"),
         "jobs": {"": "int"},
         "ended_at": ("float", "null"),
+        "owner": ("str", "null"),
     },
     "Health": {
         "at": "float",
@@ -629,6 +630,7 @@ OBJECTS: Mapping[str, Any] = {
         "cancelling": "bool",
         "done_share": ("float", "null"),
         "group": ("str", "null"),
+        "owner": ("str", "null"),
     },
     "KeepingView": {
         "name": "str",
@@ -1263,6 +1265,7 @@ OBJECTS: Mapping[str, Any] = {
         "expires_at": ("float", "null"),
         "left_s": ("float", "null"),
         "expired": "bool",
+        "owner": ("str", "null"),
     },
     "TombView": {
         "path": "str",

@@ -520,6 +520,7 @@ OBJECTS: Mapping[str, Any] = {
         "spec": "GroupSpec",
         "first": "int",
         "size": "int",
+        "owner": ("str", "null"),
     },
     "HourEnded": {"kind": "str"},
     "IdleResourceDetected": {
@@ -578,6 +579,7 @@ OBJECTS: Mapping[str, Any] = {
         "after": ["str"],
         "why": ("str", "null"),
         "group": ("str", "null"),
+        "owner": ("str", "null"),
     },
     "JobsLeft": {
         "kind": "str",
@@ -946,6 +948,7 @@ OBJECTS: Mapping[str, Any] = {
         "sha256": "str",
         "scope": "str",
         "expires_at": ("float", "null"),
+        "owner": ("str", "null"),
     },
     "TokenRevoked": {
         "kind": "str",

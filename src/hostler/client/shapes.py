@@ -774,6 +774,7 @@ class GroupView(TypedDict):
     max_failures: int | None
     jobs: dict[str, int]
     ended_at: float | None
+    owner: str | None
 
 
 class Health(TypedDict):
@@ -939,6 +940,7 @@ class JobView(TypedDict):
     cancelling: bool
     done_share: float | None
     group: str | None
+    owner: str | None
 
 
 class KeepingView(TypedDict):
@@ -2027,6 +2029,7 @@ class TokenBodyInput(TypedDict):
     name: str
     scope: NotRequired[ScopeInput]
     lifetime_s: NotRequired[float | None]
+    owner: NotRequired[str | None]
 
 
 class TokenMade(TypedDict):
@@ -2045,6 +2048,7 @@ class TokenView(TypedDict):
     expires_at: float | None
     left_s: float | None
     expired: bool
+    owner: str | None
 
 
 class TombView(TypedDict):

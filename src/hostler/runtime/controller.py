@@ -59,8 +59,9 @@ from hostler.runtime.pump import Pump
 from hostler.runtime.replicating import Replicator
 from hostler.runtime.rowcheck import RowCheck
 from hostler.runtime.scrubbing import Scrubber
+from hostler.runtime.slicing import vetted
 from hostler.runtime.snapshots import fold_in_background, snapshot_of
-from hostler.runtime.statedir import StateDir
+from hostler.runtime.statedir import StateDir, user_name
 from hostler.runtime.stock import Stock
 from hostler.runtime.term import Term, begin, end
 from hostler.runtime.usage import YEAR_S, Hours
@@ -121,12 +122,14 @@ class Controller(Looks):
         compact: CompactRules = COMPACT,
         keep_usage_s: float = YEAR_S,
         log_bytes: int = 10 << 20,
+        shared_jobs: bool | None = None,
         term: Term | None = None,
     ) -> None:
         self._directory = directory
         self._fleet = fleet
         self._clock = clock
         self._snapshot_every = snapshot_every
+        self._shared_jobs = shared_jobs
         self._log = structlog.get_logger()
         self._term = term or begin(directory, clock, self._on_damaged_snapshot)
         self._journal, self._core = self._term.journal, self._term.core
@@ -209,7 +212,13 @@ class Controller(Looks):
         await asyncio.to_thread(self._directory.drop_incoming, current)
         await asyncio.to_thread(self._contents.begin)
         self._running = loop.create_task(self._run())
-        begin = Begin(version=__version__, epoch=self._term.epoch, nodes=tuple(sorted(self._fleet_nodes)))
+        begin = Begin(
+            version=__version__,
+            epoch=self._term.epoch,
+            nodes=tuple(sorted(self._fleet_nodes)),
+            user=user_name(),
+            shared_jobs=self._shared_jobs,
+        )
         # A database may be started anew just then: ending for it would leave the fleet to nobody.
         gap = (left_out(self._core, self._clock.now()),) if self._term.lost else ()
         await self.tell(begin, *gap, *self._unseen_nodes(), patient=self._journal.shared)
@@ -300,6 +309,7 @@ class Controller(Looks):
         Raises what ended the controller's own tasks, if something did: nobody would answer any more.
         """
         assert self._running is not None
+        inputs = tuple([await vetted(each) for each in inputs])
         tell = partial(self._pump.tell, patient=patient)
         told = asyncio.ensure_future(self._past.told(tell, inputs))
         try:

@@ -51,6 +51,7 @@ from hostler.settings import (
     store_specs,
     telling,
 )
+from hostler.snapshots.reserve import GB, RESERVE
 from hostler.store import Leader
 from hostler.web.app import make_app, make_ready
 from hostler.web.door import Door
@@ -236,6 +237,7 @@ async def _lead(
     clock: SteadyClock,
     term: Term | None,
 ) -> int:
+    RESERVE.bytes = int(loaded.fleet.limits.reserve_gb * GB)
     calls = switchboard(loaded, directory)
     entry = door.door(loaded, directory, clock)
     async with (
@@ -255,6 +257,7 @@ async def _lead(
             compact=loaded.fleet.journal.compacting(),
             keep_usage_s=loaded.fleet.journal.keep_usage_s,
             log_bytes=loaded.fleet.limits.log_bytes,
+            shared_jobs=door.shared_jobs(loaded),
             term=term,
         ) as controller,
         answering(loaded, directory, calls, controller.record) as called,
@@ -324,7 +327,7 @@ async def _listening(
     door.refuse_without_tokens(loaded, controller.tokens())
     asked = loaded.fleet.api
     app = make_app(controller, entry, trails=controller.trails)
-    served = await serve(app, asked.host, asked.port, door.tls(loaded))
+    served = await serve(app, asked.host, asked.port, door.tls(loaded), door.admission(loaded))
     about = {"url": door.url(loaded, served.port), "certificate": None, "pid": os.getpid(), "started_at": clock.now()}
     if (certificate := door.certificate(loaded)) is not None:
         about["certificate"] = str(certificate)

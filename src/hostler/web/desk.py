@@ -181,10 +181,10 @@ class Desk(Protocol):
     def explain(self, name: str) -> Explanation:
         """Why a job waits, or runs where it runs."""
 
-    def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
+    async def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
         """Which of these jobs no device can take as the fleet is now, one note for each reason."""
 
-    def gpu_by_default(self, ids: Sequence[str]) -> int:
+    async def gpu_by_default(self, ids: Sequence[str]) -> int:
         """How many of these jobs take a GPU or wait for one, as they state no device."""
 
     def with_earlier_files(self, specs: Sequence[JobSpec], ids: Sequence[str]) -> Sequence[str]:

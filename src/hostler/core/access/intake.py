@@ -67,7 +67,11 @@ def create_token(state: State, index: Index, given: inputs.CreateToken, emit: Em
     if len(live) >= TOKENS_MOST:
         raise Conflict(f"there are {len(live)} tokens, more cannot be kept; revoke those that nobody uses")
     expires_at = None if given.lifetime_s is None else index.now + given.lifetime_s
-    emit(events.TokenCreated(name=given.name, sha256=given.sha256, scope=given.scope, expires_at=expires_at))
+    emit(
+        events.TokenCreated(
+            name=given.name, sha256=given.sha256, scope=given.scope, expires_at=expires_at, owner=given.owner
+        )
+    )
     return given.sha256
 
 
