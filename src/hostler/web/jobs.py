@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
@@ -24,7 +23,7 @@ from hostler.web.document import body_of
 from hostler.web.memory import few_searches
 from hostler.web.paging import Paged, answer_page, split
 from hostler.web.routing import Routes
-from hostler.web.secrets import protected
+from hostler.web.secrets import likened, protected
 from hostler.web.snapshots import expect_snapshots
 from hostler.web.submissions import read_jobs
 
@@ -131,9 +130,9 @@ async def submit_jobs(
     with few_searches(body):
         specs = await apart(read_jobs, body)
         await expect_snapshots(desk, specs)
-        specs, like = await protected(desk, specs)
-        asked = Submit(specs=specs, strict=strict)
-        ids = await tell(request, asked, like=None if like is None else replace(asked, specs=like))
+        specs = await protected(desk, specs)
+        like = Submit(specs=await likened(specs), strict=strict)
+        ids = await tell(request, Submit(specs=specs, strict=strict), like=like)
         made = Submitted(
             ids=tuple(ids),
             notes=tuple(await desk.notes(ids)),

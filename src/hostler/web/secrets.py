@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import field, replace
 from http import HTTPStatus
 
@@ -84,21 +85,20 @@ def _view(keeper: SecretKeeper, name: str) -> SecretView:
     return found
 
 
-async def protected(desk: Desk, specs: tuple[JobSpec, ...]) -> tuple[tuple[JobSpec, ...], tuple[JobSpec, ...] | None]:
-    """The specs with the values of credentials kept apart from them, and as repeated requests are compared by them.
-
-    `None`: the specs themselves will do. Another controller has other names for kept values. Raises `SpecError`,
-    `StoreFull`.
-    """
+async def protected(desk: Desk, specs: Sequence[JobSpec]) -> tuple[JobSpec, ...]:
+    """The specs with the values of credentials kept apart from them. Raises `SpecError`, `StoreFull`."""
     payloads = [each.payload for each in specs if isinstance(each.payload, ScriptPayload)]
     if not any(each.env or each.secrets for each in payloads):
-        return specs, None
-    return await asyncio.to_thread(_protected, desk.secrets(), specs)
+        return tuple(specs)
+    return await asyncio.to_thread(desk.secrets().protect, specs)
 
 
-def _protected(keeper: SecretKeeper, specs: tuple[JobSpec, ...]) -> tuple[tuple[JobSpec, ...], tuple[JobSpec, ...]]:
-    kept = keeper.protect(specs)
-    return kept, tuple(map(_likened, kept))
+async def likened(specs: Sequence[JobSpec]) -> tuple[JobSpec, ...]:
+    """The specs as they are compared with a repeated request: another controller has other names for kept values.
+
+    In a thread: there may be many.
+    """
+    return await asyncio.to_thread(lambda: tuple(map(_likened, specs)))
 
 
 def _likened(spec: JobSpec) -> JobSpec:
