@@ -168,6 +168,21 @@ def test_lease_is_settled_within_itself_only(position: int) -> None:
     assert (ledger.done, ledger.leased) == ([], {"a": (2000, 3000)})
 
 
+@settings(max_examples=20)
+@given(st.permutations(range(14)))
+def test_chunks_that_end_in_any_order_are_merged(order: list[int]) -> None:
+    ledger, done = new_ledger(0, 140), set[int]()
+    for number in range(14):
+        ledger.lease(f"c{number}", 10 * number, 10 * number + 10)
+    for number in order:
+        ledger.settle(f"c{number}", 10 * number + 10)
+        done.update(range(10 * number, 10 * number + 10))
+        edges = [at for at in range(141) if (at in done) != (at - 1 in done)]
+        assert ledger.done == list(zip(edges[::2], edges[1::2], strict=True))
+        ledger.validate()
+    assert ledger.complete
+
+
 def test_ledger_of_nothing_has_nothing_free() -> None:
     ledger = new_ledger(5, 5)
     assert (ledger.free, ledger.free_items, ledger.total, ledger.complete) == ([], 0, 0, True)

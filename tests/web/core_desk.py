@@ -102,6 +102,7 @@ from hostler.model.work import JobSpec, JobState, WorkKind
 from hostler.runtime.past import JobLooks
 from hostler.runtime.results import content_of, files_of
 from hostler.runtime.usage import gathered, hours_of
+from hostler.runtime.vault import Vault
 from hostler.snapshots.store import SnapshotStore
 from hostler.web.app import make_app
 from hostler.web.connections import USUAL, Admission
@@ -132,6 +133,7 @@ class CoreDesk:
         """The folder of files that jobs left."""
         self._kept: Kept | None = None
         self._snapshots: SnapshotStore | None = None
+        self._vault: Vault | None = None
         self.may_go: list[DoomedFile] = []
         self.buried: list[TombView] = []
         self._cleaned: dict[str, CleanView] = {}
@@ -429,6 +431,12 @@ class CoreDesk:
 
     def replication(self) -> ReplicationView:
         return self.kept.stock.replication(self.kept.replicator)
+
+    def secrets(self) -> Vault:
+        if self._vault is None:
+            path = Path(tempfile.mkdtemp(prefix="secrets-")) / "secrets.json"
+            self._vault = Vault(path, lambda: self._index.now)
+        return self._vault
 
     def snapshots(self) -> SnapshotStore:
         if self._snapshots is None:

@@ -899,6 +899,7 @@ OBJECTS: Mapping[str, Any] = {
         "command": ["str"],
         "cwd": ("str", "null"),
         "env": {"": "str"},
+        "secrets": {"": "any"},
         "resources": "Resources",
         "retry": "Retry",
         "walltime_s": ("float", "null"),

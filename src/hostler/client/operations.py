@@ -586,6 +586,21 @@ class Operations:
         return write("DELETE", f"/tokens/{part(name)}", key=key)
 
     @operation
+    def secrets(self) -> Answer[Rows[shapes.SecretView]]:
+        """All secrets by name; no operation returns a value."""
+        return rows("/secrets")
+
+    @operation
+    def set_secret(self, name: str, value: str, *, key: str | None = None) -> Answer[shapes.SecretView]:
+        """Keep a secret under a name; the value it had is gone."""
+        return write("POST", "/secrets", given(name=name, value=value), key)
+
+    @operation
+    def remove_secret(self, name: str, *, key: str | None = None) -> Answer[Rows[shapes.SecretView]]:
+        """Forget a secret; returns those that are left."""
+        return write("DELETE", f"/secrets/{part(name)}", key=key)
+
+    @operation
     def disk(self, node: str | None = None) -> Answer[shapes.RetentionView]:
         """How full the controller's disk is, or a node's, what may go and what stays, as it was looked through last."""
         return get("/disk", node=node)

@@ -316,6 +316,7 @@ TAKES: dict[type, Take] = {
     inputs.NodeGoes: draining.goes,
     inputs.CreateToken: access.create_token,
     inputs.RevokeToken: access.revoke_token,
+    inputs.NoteSecret: access.note_secret,
     inputs.Asked: _asked,
     inputs.Knowing: past.knowing(take),
     inputs.Reported: reports.reported(take),

@@ -14,6 +14,7 @@ from hostler.model.codec import digest, spec_fault
 from hostler.model.errors import Conflict, NotFound, SpecError, UsageError
 from hostler.model.events import JobSubmitted
 from hostler.model.patterns import pattern_fault
+from hostler.model.secrets import OWN, is_own
 from hostler.model.texts import NUL_RULE
 from hostler.model.work import (
     ARGV_MAX_BYTES,
@@ -102,15 +103,20 @@ def _known(state: State, spec: JobSpec) -> str | None:
 
 
 def _identity(spec: JobSpec) -> JobSpec:
-    """The spec without snapshot, shell and environment: a job that is submitted again under its key keeps its own."""
+    """The spec without snapshot, shell, environment and the values that came with it as secrets.
+
+    A job that is submitted again under its key keeps its own.
+    """
     payload = spec.payload
     if isinstance(payload, StagePayload):
         return spec
     if isinstance(payload, SweepPayload):
         return spec if payload.snapshot is None else replace(spec, payload=replace(payload, snapshot=None))
-    if payload.snapshot is None and payload.submitter is None and payload.environment is None:
+    own = {name: OWN for name, ref in payload.secrets.items() if is_own(ref)}
+    if not own and payload.snapshot is None and payload.submitter is None and payload.environment is None:
         return spec
-    return replace(spec, payload=replace(payload, snapshot=None, submitter=None, environment=None))
+    kept = replace(payload, snapshot=None, submitter=None, environment=None, secrets={**payload.secrets, **own})
+    return replace(spec, payload=kept)
 
 
 def _check(spec: JobSpec) -> None:
@@ -167,6 +173,9 @@ def _check_variables(name: str, payload: ScriptPayload) -> None:
     for variable in payload.env:
         if not variable or "=" in variable:
             raise SpecError(f"job {name!r}: env has the variable {variable!a}; a name has no '=' and is not empty")
+    twice = sorted(payload.env.keys() & payload.secrets.keys())
+    if twice:
+        raise SpecError(f"job {name!r}: {twice[0]} is in env and in secrets; leave it out of one of them")
 
 
 def _check_folder(name: str, payload: ScriptPayload) -> None:

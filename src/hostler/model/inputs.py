@@ -513,6 +513,13 @@ class RevokeToken:
     name: str
 
 
+@record
+class NoteSecret:
+    """Put on record that a secret was set or removed. The core has no secrets: neither value nor name is state."""
+
+    name: str
+
+
 Wish = (
     Submit
     | SubmitGroup
@@ -529,6 +536,7 @@ Wish = (
     | ResumeDevice
     | CreateToken
     | RevokeToken
+    | NoteSecret
     | SilenceAlerts
     | UnsilenceAlerts
     | AcknowledgeAlert
@@ -637,6 +645,7 @@ Input = (
     | ProbeAlert
     | CreateToken
     | RevokeToken
+    | NoteSecret
     | Asked
     | Knowing
     | Reported

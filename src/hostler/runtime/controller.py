@@ -42,8 +42,9 @@ from hostler.runtime.fitting import Fitter
 from hostler.runtime.gathering import Gatherer
 from hostler.runtime.hearing import Hearing
 from hostler.runtime.inheriting import inherit
-from hostler.runtime.job_files import SnapshotPruner
+from hostler.runtime.job_files import SecretPruner, SnapshotPruner
 from hostler.runtime.keptlogs import KeptLogs
+from hostler.runtime.keys import usable
 from hostler.runtime.link import Link, hang_up_in_time
 from hostler.runtime.looking import Looks
 from hostler.runtime.loops import every
@@ -64,6 +65,7 @@ from hostler.runtime.statedir import StateDir, user_name
 from hostler.runtime.stock import Stock
 from hostler.runtime.term import Term, begin, end
 from hostler.runtime.usage import YEAR_S, Hours
+from hostler.runtime.vault import Vault
 from hostler.runtime.verdicts import Verdicts
 from hostler.runtime.vitals import Vitals
 from hostler.runtime.writer import Writer
@@ -148,6 +150,7 @@ class Controller(Looks):
         self._fleet_nodes = frozenset(backends)
         self._logs = KeptLogs(directory.logs, log_bytes)
         self._snapshots = SnapshotStore(directory.snapshots)
+        self._vault = Vault(directory.secrets_file, clock.now, partial(usable, directory.identity))
         self._fitter = Fitter(vitals.beside(RATINGS, self._pump.post))
         self._planner = Planner(vitals.beside(PLANS, self._pump.post))
         self._alert_origins = alert_origins or {}
@@ -498,6 +501,8 @@ class Controller(Looks):
             tasks.create_task(self._hours.run(self._clock, self.record), name="hours")
             pruner = SnapshotPruner(self._core, self._snapshots)
             tasks.create_task(pruner.run(self._clock, self.record), name="snapshots of jobs")
+            secrets = SecretPruner(self._core, self._vault)
+            tasks.create_task(secrets.run(self._clock, self.record), name="secrets of jobs")
 
     async def _clean(self) -> None:
         """Nothing is deleted before it is known what of the copies is not here."""
@@ -590,7 +595,8 @@ class Controller(Looks):
     def _linked(self, name: str, backend: Backend) -> Link:
         if isinstance(backend, Remembers):
             backend.remember([batch for batch in self._core.state.batches.values() if batch.node == name])
-        return Link(name, backend, self._pump, self._clock, self._logs, self._gatherer.gather, self._term.tenure)
+        gather, tenure = self._gatherer.gather, self._term.tenure
+        return Link(name, backend, self._pump, self._clock, self._logs, gather, tenure, self._vault.values)
 
     def _unseen_nodes(self) -> Iterator[Input]:
         """Nodes of the fleet that never came up: known from the start, so that what keeps them away can be told."""

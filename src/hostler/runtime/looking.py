@@ -80,6 +80,7 @@ from hostler.runtime.slicing import in_slices
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.stock import Stock
 from hostler.runtime.usage import Usage
+from hostler.runtime.vault import Vault
 from hostler.store import Journal
 from hostler.web.desk import Content, FileContent
 
@@ -100,6 +101,11 @@ class Looks:
     _stock: Stock
     _replicator: Replicator
     _past: PastJobs
+    _vault: Vault
+
+    def secrets(self) -> Vault:
+        """The secrets of this machine."""
+        return self._vault
 
     def status(self) -> Status:
         """The fleet in numbers."""

@@ -205,6 +205,11 @@ class StateDir:
         return [path for path in found if path.is_file()]
 
     @property
+    def secrets_file(self) -> Path:
+        """Secrets of jobs, in no back-up."""
+        return self.path / "secrets.json"
+
+    @property
     def restoring(self) -> Path:
         """Where a journal is made that is being restored; it is there no more once that has come to its end."""
         return self.path / "restoring"

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -271,7 +272,8 @@ async def _lead(
         await _tell(controller, Configure(rules=rules(loaded)), patient=patient)
         before = controller.newest_job
         names = await _submit(controller, asked[0], patient=patient)
-        await _tell(controller, asked[1], patient=patient)
+        loops = await asyncio.to_thread(controller.secrets().protect_loops, asked[1].configs)
+        await _tell(controller, replace(asked[1], configs=loops), patient=patient)
         first = where_lines(
             __version__, loaded.fleet.name, loaded.path, door.url(loaded, served.port), code, directory.path / "token"
         )
@@ -351,7 +353,9 @@ async def _submit(controller: Controller, asked: Submit, *, patient: bool) -> tu
     """Submit what the fleet file asks for; what was submitted before, under the same keys, stays as it is."""
     if not asked.specs:
         return ()
-    answers = await controller.tell(asked, patient=patient)
+    # A secret that is missing is no fault yet: it can be set as soon as the controller runs.
+    kept = await asyncio.to_thread(partial(controller.secrets().protect, asked.specs, named_later=True))
+    answers = await controller.tell(replace(asked, specs=kept), patient=patient)
     refusal = refused(answers)
     if refusal is not None:
         raise refusal

@@ -26,6 +26,7 @@ from hostler.model.inputs import Asked, Submit, SubmitGroup, Wish
 from hostler.model.schemas import KeyPath, show
 from hostler.model.work import NAME_MAX, JobSpec
 from hostler.web.desk import Desk
+from hostler.web.hiding import shown
 
 T = TypeVar("T")
 
@@ -76,7 +77,7 @@ Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="rows of a page")]
 
 def answer(shape: Any, value: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
     """`value` as JSON, converted as a `shape`; integers of any size stay what they are."""
-    return Response(codec.adapter(shape).dump_json(value), status, media_type="application/json")
+    return Response(shown(codec.adapter(shape).dump_json(value)), status, media_type="application/json")
 
 
 async def tell(request: Request, wish: Wish, *, like: object = None) -> Any:

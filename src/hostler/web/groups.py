@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from hostler.web.document import body_of
 from hostler.web.memory import few_searches
 from hostler.web.paging import Paged, answer_page, split
 from hostler.web.routing import Routes
+from hostler.web.secrets import likened, protected
 from hostler.web.snapshots import expect_snapshots
 from hostler.web.submissions import read_group
 
@@ -87,7 +89,9 @@ async def submit_group(
     with few_searches(body):
         group, specs = await apart(read_group, body)
         await expect_snapshots(desk, specs)
-        name, ids, known = await tell(request, SubmitGroup(spec=group, jobs=specs, strict=strict))
+        specs = await protected(desk, specs)
+        asked = SubmitGroup(spec=group, jobs=specs, strict=strict)
+        name, ids, known = await tell(request, asked, like=replace(asked, jobs=await likened(specs)))
         made = SubmittedGroup(
             group=None if name is None else desk.group(name),
             ids=tuple(ids),

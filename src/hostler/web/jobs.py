@@ -23,6 +23,7 @@ from hostler.web.document import body_of
 from hostler.web.memory import few_searches
 from hostler.web.paging import Paged, answer_page, split
 from hostler.web.routing import Routes
+from hostler.web.secrets import likened, protected
 from hostler.web.snapshots import expect_snapshots
 from hostler.web.submissions import read_jobs
 
@@ -129,7 +130,9 @@ async def submit_jobs(
     with few_searches(body):
         specs = await apart(read_jobs, body)
         await expect_snapshots(desk, specs)
-        ids = await tell(request, Submit(specs=specs, strict=strict))
+        specs = await protected(desk, specs)
+        like = Submit(specs=await likened(specs), strict=strict)
+        ids = await tell(request, Submit(specs=specs, strict=strict), like=like)
         made = Submitted(
             ids=tuple(ids),
             notes=tuple(await desk.notes(ids)),

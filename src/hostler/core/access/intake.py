@@ -81,6 +81,14 @@ def revoke_token(state: State, index: Index, given: inputs.RevokeToken, emit: Em
     emit(events.TokenRevoked(name=token.name, sha256=token.sha256))
 
 
+def note_secret(state: State, index: Index, given: inputs.NoteSecret, emit: Emit) -> int:
+    """Nothing follows from it but the entry of the audit; returns a number beyond that of the newest entry.
+
+    A repetition of the request is answered with the same number, which is not beyond it any more.
+    """
+    return state.seq + 1
+
+
 def _named(state: State, index: Index, name: str) -> Token:
     found = [token for token in state.access.tokens.values() if token.name == name]
     if not found:
