@@ -17,6 +17,7 @@ import yaml
 
 from hostler.model.errors import SettingsError
 from hostler.model.schemas import KeyPath, show
+from hostler.model.texts import NUL_RULE
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 32
@@ -192,6 +193,8 @@ class _Reader:
     def _scalar(self, event: Any) -> Any:
         text: str = event.value
         if event.style:
+            if "\0" in text:
+                self._refuse(event, f"the text {NUL_RULE}")
             return text
         if text in _CONSTANTS:
             return _CONSTANTS[text]
