@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from hostler.model.numbers import Count, Some
 from hostler.model.access import Digest, Scope, TokenName
 from hostler.model.artifact_inputs import (
     CleanDisk as CleanDisk,
@@ -255,11 +256,11 @@ class RlTelemetry:
 
     job: str
     attempt: str
-    steps: int
+    steps: Count
     seconds: float
     """That it has learnt and waited for: a second one of the same attempt, steps and seconds is a repetition."""
-    episodes: int | None = None
-    envs: int | None = None
+    episodes: Count | None = None
+    envs: Count | None = None
     per_s: float | None = None
     """Steps, of late."""
     reward: float | None = None
@@ -371,7 +372,7 @@ class Spawn:
 
     config: str
     stage: WorkKind = WorkKind.SELFPLAY
-    games: int | None = None
+    games: Some | None = None
     """Of self-play; `None`: as many as the settings say."""
     nodes: tuple[str, ...] = ()
     """Nodes that the job may run on; none named: those that its stage may."""

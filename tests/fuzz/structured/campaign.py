@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import hashlib
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -28,6 +29,8 @@ from .changes import Case, Document, drawn
 from .town import Town, expect_whole, new_directory, town
 
 KEPT = Path(__file__).parents[1] / "kept" / "structured"
+ROOM = 4 << 30
+"""Bytes that must be free: the product keeps a gigabyte free by itself."""
 OFTEN = 250
 """Inputs between two jobs of the honest node, and two looks at all lists."""
 
@@ -58,7 +61,7 @@ class Outcome:
     reader: str
     database: str
     given: int
-    seconds: float
+    cpu_s: float
     broke: list[tuple[Case, str]]
 
 
@@ -123,11 +126,17 @@ def _share(name: str, inputs: int, seed: int, which: int, database: str | None) 
     """One share of the inputs of a reader, in a process of its own."""
     reader = BY_NAME[name]
     cases = drawn(reader.documents(), inputs, random.Random(f"{seed} {name}"), reader.texts)[which::2]
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="hostler-fuzz-") as folder:
+    began = time.process_time()
+    with tempfile.TemporaryDirectory(prefix="hostler-fuzz-", dir=_room()) as folder:
         broke = asyncio.run(play(reader, cases, Path(folder), database))
     kind = "SQLite" if database is None else "PostgreSQL"
-    return Outcome(name, kind, len(cases), time.monotonic() - began, broke)
+    return Outcome(name, kind, len(cases), time.process_time() - began, broke)
+
+
+def _room() -> str | None:
+    """A folder in memory where there is one with room: what a disk takes for its writes is not what is looked for."""
+    memory = Path("/dev/shm")  # noqa: S108
+    return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > ROOM else None
 
 
 def main() -> int:
@@ -150,7 +159,7 @@ def main() -> int:
 
 
 def _all(names: Sequence[str], inputs: int, seed: int, server: postgres.Server | None) -> int:
-    print(f"{'reader':10} {'database':10} {'inputs':>7} {'s':>6}  broke", flush=True)
+    print(f"{'reader':10} {'database':10} {'inputs':>7} {'CPU s':>6}  broke", flush=True)
     status = 0
     with ProcessPoolExecutor(2) as pool:
         shares = [
@@ -160,7 +169,7 @@ def _all(names: Sequence[str], inputs: int, seed: int, server: postgres.Server |
         ]
         for share in shares:
             made = share.result()
-            print(f"{made.reader:10} {made.database:10} {made.given:>7} {made.seconds:>6.0f}  {len(made.broke)}", flush=True)
+            print(f"{made.reader:10} {made.database:10} {made.given:>7} {made.cpu_s:>6.0f}  {len(made.broke)}", flush=True)
             for case, why in made.broke:
                 path = keep(BY_NAME[made.reader], case)
                 print(f"  {path.name}: {case.what}\n    {why:.600}", flush=True)

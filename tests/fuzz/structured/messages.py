@@ -135,7 +135,7 @@ async def _files(town: Town, name: str, text: bytes) -> None:
     town.evil.begin(turn)
     await turn.begun.wait()
     attempt = town.attempts[0]
-    with suppress(HostlerError):
+    with suppress(HostlerError, OSError):  # no room is an `OSError`, after which an errand is tried again
         async with asyncio.timeout(PATIENCE_S):
             await _ask(town, name, attempt)
     turn.hang_up()
