@@ -134,8 +134,8 @@ def test_path_that_no_file_can_have_is_refused(tmp_path: Path, path: object) -> 
 @pytest.mark.parametrize("size", [-1, -(10**15)])
 def test_what_is_less_than_nothing_makes_no_room_for_others(tmp_path: Path, size: object) -> None:
     found = {"found": {NAME: [PLACE, size]}}
-    with pytest.raises(FilesError, match="tells of|no number of bytes"):
+    with pytest.raises(FilesError, match=r"tells of|no number of bytes"):
         asyncio.run(carrier(tmp_path, found).fetch("j1.1", Fetch(artifacts=(NAME,))))
     outputs = {"folder": "attempts/j1.1", "files": [["a", 10**15], ["b", size]]}
-    with pytest.raises(FilesError, match="tells of|no number of bytes"):
+    with pytest.raises(FilesError, match=r"tells of|no number of bytes"):
         asyncio.run(carrier(tmp_path, outputs).fetch("j1.1", Fetch(outputs=("*",))))

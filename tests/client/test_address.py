@@ -49,7 +49,9 @@ def test_pipe_in_the_place_of_a_file_of_a_controller_is_not_waited_for(tmp_path:
     os.mkfifo(tmp_path / name)
     if name == "token":
         (tmp_path / "controller.json").write_text(json.dumps({"pid": os.getpid(), "url": ADDRESS}))
-    with pytest.raises(ControllerAbsent, match="there is no controller.json" if name == "lock" else "not a regular file"):
+    with pytest.raises(
+        ControllerAbsent, match="there is no controller.json" if name == "lock" else "not a regular file"
+    ):
         address_in(tmp_path)
 
 

@@ -26,6 +26,12 @@ OF_FILES = frozenset({
     "GpuChoice.only", "GpuChoice.exclude",  # checked by `_names_card`
 })  # fmt: skip
 
+SIDES = {
+    "minimum": "least", "exclusiveMinimum": "least", "ge": "least", "gt": "least",
+    "maximum": "most", "exclusiveMaximum": "most", "le": "most", "lt": "most",
+}  # fmt: skip
+"""The words of a bound, and which side it is on; those of pydantic stand where a number may be written as a text."""
+
 
 def unbounded(schema: Mapping[str, Any]) -> Iterator[str]:
     """The names of whole numbers of a schema that lack a bound, as `Record.field`."""
@@ -41,7 +47,7 @@ def _is_open(schema: Any, around: frozenset[str]) -> bool:
         return any(_is_open(each, around) for each in schema)
     if not isinstance(schema, dict):
         return False
-    bounds = around | {word[-7:].lower() for word in schema if word.lower().endswith(("maximum", "minimum"))}
+    bounds = around | {SIDES[word] for word in SIDES.keys() & schema.keys()}
     if schema.get("type") == "integer" and not {"enum", "const"} & schema.keys():
         return len(bounds) < 2
     return any(_is_open(each, bounds) for each in schema.values())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hostler.model.numbers import Count
 from hostler.model.artifacts import Sha256
 from hostler.model.disks import DoomedFile, FilePath
+from hostler.model.numbers import Count
 from hostler.model.record import record
 
 

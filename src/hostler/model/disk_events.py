@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hostler.model.numbers import Count
 from hostler.model.disks import DoomedFile, FilePath
+from hostler.model.numbers import Count
 from hostler.model.record import record
 
 

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hostler.model.numbers import Count, Some
 from hostler.model.artifacts import Copy, Sha256
+from hostler.model.numbers import Count, Some
 from hostler.model.record import record
 from hostler.model.telemetry import Level
 

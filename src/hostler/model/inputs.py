@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from hostler.model.numbers import Count, Some
 from hostler.model.access import Digest, Scope, TokenName
 from hostler.model.artifact_inputs import (
     CleanDisk as CleanDisk,
@@ -25,6 +24,7 @@ from hostler.model.files import FileRef
 from hostler.model.fleet import MemoryLimits, NodeSpec
 from hostler.model.groups import CancelGroup as CancelGroup, RetryGroup as RetryGroup, SubmitGroup as SubmitGroup
 from hostler.model.learning import ConfigSpec, Rating
+from hostler.model.numbers import Count, Some
 from hostler.model.past import Looked
 from hostler.model.planning import Plan
 from hostler.model.pools import BatchTask, Mode, Seen, Span

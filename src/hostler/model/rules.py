@@ -12,9 +12,9 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from hostler.model.numbers import Count, Some
 from hostler.model.alerts import AlertRule
 from hostler.model.fleet import Money
+from hostler.model.numbers import Count, Some
 from hostler.model.record import record
 from hostler.model.work import GIGABYTES_MAX, Rest, Seconds, WorkKind
 

@@ -108,7 +108,9 @@ def file_text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise SettingsError(f"{shown}: cannot be read ({error.strerror}); check the path and its permissions") from error
+        raise SettingsError(
+            f"{shown}: cannot be read ({error.strerror}); check the path and its permissions"
+        ) from error
     return decoded(data, shown)
 
 

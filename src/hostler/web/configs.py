@@ -10,8 +10,8 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hostler.model.numbers import Some
 from hostler.model.inputs import PauseConfig, ResumeConfig, RollBack, Spawn
+from hostler.model.numbers import Some
 from hostler.model.record import record
 from hostler.model.views import ConfigHistory, ConfigView, DatasetView, JobView, ModelView
 from hostler.model.work import CONSTRAINTS_MAX, NAME_MAX, Seconds, WorkKind

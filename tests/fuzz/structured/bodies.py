@@ -16,7 +16,8 @@ from .town import EVIL, Broken, Town
 PREFIX = "/api/v1"
 WHO = {"why": "w", "who": "me"}
 SCRIPT = {
-    "name": "a", "key": None, "payload": {"kind": "script", "schema": 1, "argv": ["true"], "env": {"A": "b"}, "outputs": ["*"]},
+    "name": "a", "key": None,
+    "payload": {"kind": "script", "schema": 1, "argv": ["true"], "env": {"A": "b"}, "outputs": ["*"]},
     "resources": {"nodes": ["nowhere"], "vram_gb": 1.0, "gpus": 1}, "priority": 1, "after": [],
     "retry": {"max_attempts": {"exit": 1}, "backoff_s": 1.0}, "walltime_s": 60.0, "grace_s": 1.0,
     "expected_s": {"*": 5.0}, "parameters": {"p": "1"},
@@ -30,7 +31,8 @@ SWEEP = {
     "resources": {"nodes": ["nowhere"]},
 }  # fmt: skip
 SHORT = {
-    "name": "b", "run": ["true"], "env": {"A": "b"}, "resources": {"nodes": ["nowhere"]}, "timeout": 5, "outputs": ["*"],
+    "name": "b", "run": ["true"], "env": {"A": "b"}, "resources": {"nodes": ["nowhere"]}, "timeout": 5,
+    "outputs": ["*"],
 }  # fmt: skip
 GOOD: dict[str, tuple[str, Any]] = {
     "script": ("/jobs", [SCRIPT]),

@@ -65,7 +65,9 @@ class Outcome:
     broke: list[tuple[Case, str]]
 
 
-async def play(reader: Reader, cases: Sequence[Case], folder: Path, database: str | None = None) -> list[tuple[Case, str]]:
+async def play(
+    reader: Reader, cases: Sequence[Case], folder: Path, database: str | None = None
+) -> list[tuple[Case, str]]:
     """Give the cases to one controller; what broke. Then the journal, a backup and two more controllers are tried."""
     broke = list[tuple[Case, str]]()
     directory = new_directory(folder / "state", database)
@@ -95,7 +97,7 @@ async def _given(made: Town, reader: Reader, cases: Sequence[Case], at: int, bro
             if number % OFTEN == OFTEN - 1:
                 await made.honest_job()
                 await bodies.expect_views(made)
-        except Exception as error:  # whatever it is, it is a finding
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
             where = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{where.filename.rpartition('/')[2]}:{where.lineno}"
             broke.append((case, f"{type(error).__name__} at {place}: {error}"))
@@ -135,7 +137,7 @@ def _share(name: str, inputs: int, seed: int, which: int, database: str | None) 
 
 def _room() -> str | None:
     """A folder in memory where there is one with room: what a disk takes for its writes is not what is looked for."""
-    memory = Path("/dev/shm")  # noqa: S108
+    memory = Path("/dev/shm")
     return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > ROOM else None
 
 
@@ -169,7 +171,9 @@ def _all(names: Sequence[str], inputs: int, seed: int, server: postgres.Server |
         ]
         for share in shares:
             made = share.result()
-            print(f"{made.reader:10} {made.database:10} {made.given:>7} {made.cpu_s:>6.0f}  {len(made.broke)}", flush=True)
+            print(
+                f"{made.reader:10} {made.database:10} {made.given:>7} {made.cpu_s:>6.0f}  {len(made.broke)}", flush=True
+            )
             for case, why in made.broke:
                 path = keep(BY_NAME[made.reader], case)
                 print(f"  {path.name}: {case.what}\n    {why:.600}", flush=True)

@@ -38,6 +38,8 @@ class Turn:
     files: Answer | None = None
     stays: bool = False
     """Whether it stays until it is told to hang up."""
+    is_over: bool = False
+    """Whether the node has hung up."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     reader: asyncio.StreamReader | None = None
@@ -46,7 +48,7 @@ class Turn:
 
     def hang_up(self) -> None:
         """End the connection."""
-        self.stays = False
+        self.stays, self.is_over = False, True
         if self.reader is not None:
             self.reader.feed_eof()
 
@@ -92,7 +94,9 @@ class Ear(asyncio.Transport):
     abort = close
 
 
-def _streams(hear: Callable[[dict[str, Any]], None], closed: Callable[[], None], reader: asyncio.StreamReader) -> Streams:
+def _streams(
+    hear: Callable[[dict[str, Any]], None], closed: Callable[[], None], reader: asyncio.StreamReader
+) -> Streams:
     loop = asyncio.get_running_loop()
     protocol = asyncio.StreamReaderProtocol(reader)
     transport = Ear(hear, closed)
@@ -132,8 +136,8 @@ class Evil(RemoteNode):
         turn = self._turn = await self._turns.get()
         turn.reader = reader = asyncio.StreamReader(limit=LINE_MAX)
         reader.feed_data(turn.lines)
-        if turn.answer is None and not turn.stays:
-            reader.feed_eof()
+        if turn.is_over or (turn.answer is None and not turn.stays):
+            turn.hang_up()
         return await opened(*_streams(lambda said: self._hear(turn, said), lambda: None, reader), "fuzz", epoch)
 
     async def observe(self, epoch: int) -> AsyncGenerator[Report, None]:
@@ -152,13 +156,13 @@ class Evil(RemoteNode):
 
     def _hear(self, turn: Turn, said: dict[str, Any]) -> None:
         reader = turn.reader
-        if turn.answer is None or reader is None or reader.at_eof():
+        if turn.answer is None or reader is None or turn.is_over:
             return
         answer = turn.answer(said)
         if answer is not None:
             reader.feed_data(answer)
             if not turn.stays:
-                reader.feed_eof()
+                turn.hang_up()
 
     async def _further(self) -> Streams:
         turn = self._turn

@@ -53,7 +53,8 @@ FLEETS: Mapping[str, Any] = {
     },
     "machines": {
         "nodes": [
-            {"name": "n", "backend": "ssh", "host": "h", "user": "u", "price_per_h": 1.5, "gpus": [{"model": "H100", "vram_gb": 80}]},
+            {"name": "n", "backend": "ssh", "host": "h", "user": "u", "price_per_h": 1.5,
+             "gpus": [{"model": "H100", "vram_gb": 80}]},
             {"name": "d", "backend": "dialin", "cpu_slots": 2},
             {"name": "s", "backend": "slurm", "host": "login", "partitions": [{"name": "p"}]},
         ],
@@ -80,7 +81,9 @@ def fleet_documents() -> list[Document]:
 
     made = [document(name, value, _schema("fleet")) for name, value in FLEETS.items()]
     read = {name: yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text()) for name in EXAMPLES_USED}
-    return made + [document(f"example {name}", json.loads(json.dumps(value, default=str))) for name, value in read.items()]
+    return made + [
+        document(f"example {name}", json.loads(json.dumps(value, default=str))) for name, value in read.items()
+    ]
 
 
 async def give_jobs(town: Town, case: Case) -> None:
@@ -132,8 +135,14 @@ async def give_fleet(town: Town, case: Case) -> None:
             raise Broken("the machines of a fleet file are refused without a reason") from error
         return
     town.given += 1
-    nowhere = [replace(each, key=f"{town.given}", after=(), resources=Resources(nodes=("nowhere",))) for each in made[:1]]
-    for wish in (inputs.Configure(rules=made_rules), inputs.Submit(specs=tuple(nowhere)), inputs.Declare(configs=configs)):
+    nowhere = [
+        replace(each, key=f"{town.given}", after=(), resources=Resources(nodes=("nowhere",))) for each in made[:1]
+    ]
+    for wish in (
+        inputs.Configure(rules=made_rules),
+        inputs.Submit(specs=tuple(nowhere)),
+        inputs.Declare(configs=configs),
+    ):
         refusal = refused(await town.controller.tell(wish))
         if refusal is not None and not str(refusal):
             raise Broken(f"{type(wish).__name__} is refused without a reason")

@@ -28,7 +28,8 @@ ENDED = {
     "evidence": "last words",
 }  # fmt: skip
 DEVICE = {
-    "index": 0, "kind": "cpu", "at": 4.0, "age_s": 1.0, "utilization": 0.5, "vram_used_bytes": 1 << 30, "temperature_c": 40,
+    "index": 0, "kind": "cpu", "at": 4.0, "age_s": 1.0, "utilization": 0.5, "vram_used_bytes": 1 << 30,
+    "temperature_c": 40,
     "processes": [{"pid": 1, "name": "p", "user": "u", "vram_bytes": 5, "ours": False, "attempt": None}],
 }  # fmt: skip
 TELEMETRY = {
@@ -43,7 +44,8 @@ FACTS_OF: Mapping[str, dict[str, Any]] = {
         "overhead_s": 0.1,
     },
     "returned": {
-        **TOLD, **HITS, "fact": "returned", "chunk": "$CHUNK", "position": "$STOP", "reason": "worker_died", "error": None,
+        **TOLD, **HITS, "fact": "returned", "chunk": "$CHUNK", "position": "$STOP", "reason": "worker_died",
+        "error": None,
     },
     "refused": {**TOLD, "fact": "worker_refused", "worker": "w-j2-evil-cpu1", "error": "no"},
 }  # fmt: skip
@@ -59,14 +61,21 @@ SPOKEN: Mapping[str, Any] = {
 DATA = base64.b64encode(b"said\n").decode()
 READ: Mapping[str, Any] = {
     "log": {"type": "read", "id": "$ID", "offset": 0, "data": DATA, "size": 5, "ended": False},
-    "output": {"type": "read", "id": "$ID", "offset": [0, 0], "size": [5, 0], "pieces": [["out", DATA]], "ended": False},
+    "output": {
+        "type": "read",
+        "id": "$ID",
+        "offset": [0, 0],
+        "size": [5, 0],
+        "pieces": [["out", DATA]],
+        "ended": False,
+    },
 }
 FILES: Mapping[str, Any] = {
     "greeting": {"type": "hello", "protocol": 1},
     "outputs": {"folder": "trees/j1.1", "files": [["a", 3]], "links": ["l"], "links_count": 0},
     "changed": {
-        "folder": "trees/j1.1", "files": [["a", 3]], "links": [], "links_count": 0, "gone": False, "bytes": 3, "count": 1,
-        "left": [], "left_count": 0,
+        "folder": "trees/j1.1", "files": [["a", 3]], "links": [], "links_count": 0, "gone": False, "bytes": 3,
+        "count": 1, "left": [], "left_count": 0,
     },
     "get": {"size": 3, "offset": 0, "sha256": SHA256},
     "found": {"found": {SHA256: [f"artifacts/objects/{SHA256[:2]}/{SHA256}.safetensors", 3]}},
@@ -184,5 +193,3 @@ def _answered(said: dict[str, Any], name: str, text: bytes) -> bytes:
     good = FILES.get(kind, {})
     line = text if kind == name else json.dumps(good).encode() + b"\n"
     return line + (CONTENT if kind == "get" else b"")
-
-

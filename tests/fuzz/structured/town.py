@@ -93,7 +93,8 @@ class Town:
         headers = {"host": "localhost", "authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
         scope = {
             "type": "http", "http_version": "1.1", "method": method, "path": path, "raw_path": path.encode(),
-            "query_string": b"", "root_path": "", "scheme": "http", "client": ("127.0.0.1", 1), "server": ("localhost", 80),
+            "query_string": b"", "root_path": "", "scheme": "http", "client": ("127.0.0.1", 1),
+            "server": ("localhost", 80),
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
         }  # fmt: skip
         told, status, answer = False, 0, b""
@@ -138,6 +139,7 @@ class Town:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while not condition():
+                    await asyncio.sleep(0)
                     await asyncio.sleep(0.001)
         except TimeoutError as error:
             raise Broken(f"waited in vain for {what}") from error
