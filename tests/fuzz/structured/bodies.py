@@ -90,7 +90,7 @@ async def give(town: Town, case: Case) -> None:
     """Send a changed body; it is refused with a reason, or taken and shown."""
     path = PREFIX + GOOD[case.document][0]
     if "{" in path:
-        path = path.format(**await _there(town))
+        path = path.format(**await there(town))
     status, answer = await town.ask("POST", path, case.text.encode(errors="surrogatepass"))
     expect_answer(status, answer)
     await town.settle()
@@ -116,7 +116,7 @@ async def expect_views(town: Town) -> None:
             raise Broken(f"GET {path}: status {status}: {answer!r:.500}")
 
 
-async def _there(town: Town) -> dict[str, str]:
+async def there(town: Town) -> dict[str, str]:
     """A job and a group that wait."""
     state = town.core.state
     job = next((job.id for job in state.jobs.values() if job.state is JobState.PENDING), None)

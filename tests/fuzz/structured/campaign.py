@@ -66,7 +66,7 @@ class Outcome:
 
 
 async def play(
-    reader: Reader, cases: Sequence[Case], folder: Path, database: str | None = None
+    cases: Sequence[tuple[Reader, Case]], folder: Path, database: str | None = None
 ) -> list[tuple[Case, str]]:
     """Give the cases to one controller; what broke. Then the journal, a backup and two more controllers are tried."""
     broke = list[tuple[Case, str]]()
@@ -75,7 +75,7 @@ async def play(
     while at < len(cases):
         async with town(directory) as made:
             await made.busy()
-            at = await _given(made, reader, cases, at, broke)
+            at = await _given(made, cases, at, broke)
             await made.honest_job()
             await bodies.expect_views(made)
     again = expect_whole(directory, folder)
@@ -89,9 +89,9 @@ async def play(
     return broke
 
 
-async def _given(made: Town, reader: Reader, cases: Sequence[Case], at: int, broke: list[tuple[Case, str]]) -> int:
+async def _given(made: Town, cases: Sequence[tuple[Reader, Case]], at: int, broke: list[tuple[Case, str]]) -> int:
     """Give cases until all are given, or one broke: then the next are for another controller."""
-    for number, case in enumerate(cases[at:], at):
+    for number, (reader, case) in enumerate(cases[at:], at):
         try:
             await reader.give(made, case)
             if number % OFTEN == OFTEN - 1:
@@ -130,7 +130,7 @@ def _share(name: str, inputs: int, seed: int, which: int, database: str | None) 
     cases = drawn(reader.documents(), inputs, random.Random(f"{seed} {name}"), reader.texts)[which::2]
     began = time.process_time()
     with tempfile.TemporaryDirectory(prefix="hostler-fuzz-", dir=_room()) as folder:
-        broke = asyncio.run(play(reader, cases, Path(folder), database))
+        broke = asyncio.run(play([(reader, case) for case in cases], Path(folder), database))
     kind = "SQLite" if database is None else "PostgreSQL"
     return Outcome(name, kind, len(cases), time.process_time() - began, broke)
 

@@ -54,9 +54,11 @@ FLEETS: Mapping[str, Any] = {
     "machines": {
         "nodes": [
             {"name": "n", "backend": "ssh", "host": "h", "user": "u", "price_per_h": 1.5,
-             "gpus": [{"model": "H100", "vram_gb": 80}]},
+             "gpus": {"only": [0]}, "labels": {"a": "b"}, "provider": "p", "env": {"A": "b"}},
+            {"name": "v", "backend": "virtual", "gpus": [{"model": "H100", "vram_gb": 80}]},
             {"name": "d", "backend": "dialin", "cpu_slots": 2},
-            {"name": "s", "backend": "slurm", "host": "login", "partitions": [{"name": "p"}]},
+            {"name": "s", "backend": "slurm", "host": "login", "partition": "p",
+             "slurm": {"shared_root": "/shared"}},
         ],
         "stores": [{"name": "shelf", "kind": "directory", "path": "shelf"}],
     },

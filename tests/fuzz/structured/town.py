@@ -6,14 +6,15 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Sequence
+import zlib
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from hostler.core import Core
+from hostler.core import Core, State
 from hostler.core.snapshot import dump_state
 from hostler.model import events, inputs
 from hostler.model.codec import digest
@@ -274,12 +275,32 @@ def expect_whole(directory: StateDir, folder: Path) -> StateDir:
         journal.close()
     whole.validate()
     if dump_state(core.state) != dump_state(whole.state):
-        raise Broken("the journal folds to another state than was recovered")
+        differences = list(_differences(_plain(core.state), _plain(whole.state)))
+        raise Broken(f"the journal folds to another state than was recovered: {differences[:5]}")
     made = backing.create(directory, folder / "made.backup", SteadyClock().now())
     restoring.verify(made.path, directory, {})
     again = StateDir(folder / "restored")
     restoring.restore(made.path, again, {}, SteadyClock().now(), lambda _: None, fetch=False)
     return again
+
+
+def _plain(state: State) -> Any:
+    """The state as it stands in a snapshot."""
+    return json.loads(zlib.decompress(dump_state(state).partition(b"\n")[2]))
+
+
+def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
+    """Where two values differ, the order of keys included."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        if list(one) != list(other):
+            yield f"{path}: keys {list(one)!r:.300} and {list(other)!r:.300}"
+        for key in one.keys() & other.keys():
+            yield from _differences(one[key], other[key], f"{path}.{key}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for at, (each, that) in enumerate(zip(one, other, strict=True)):
+            yield from _differences(each, that, f"{path}.{at}")
+    elif one != other:
+        yield f"{path}: {one!r:.200} and {other!r:.200}"
 
 
 def _unexpected(what: str) -> None:
