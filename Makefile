@@ -22,7 +22,7 @@ SERVICES := services and not long
 LONG := long
 
 .PHONY: help env demo dist test test-services test-long gpu slurm ray browser canary api lint docs format reference \
-	bench campaign fleetdays nights mutations faults rigs planted chaos town soak seeds fuzz fuzz-bytes clean
+	bench campaign fleetdays nights mutations faults rigs planted chaos town soak seeds fuzz fuzz-bytes mutants hostile clean
 .DEFAULT_GOAL := demo
 
 help: ## this list, with times on 2 idle cores once installed
@@ -107,6 +107,11 @@ campaign: ## crash test: 100 kills of each kind (15 min)
 	$(ENV)
 	CHAOS_KILLS=100 $(RUN) -m pytest tests/chaos $(ARGS)
 
+# Another node floods, lies about the work of others and hangs up meanwhile. HOSTILE_MIN sets another time.
+hostile: ## 30 minutes of kills beside a hostile node (31 min)
+	$(ENV)
+	HOSTILE_MIN=$${HOSTILE_MIN:-30} $(RUN) -m pytest -s tests/chaos -k lies $(ARGS)
+
 # Every invariant is checked after every step. FLEET_DAYS, FAULT_SEEDS, LOOP_SEEDS, TWO_SEEDS set other numbers.
 fleetdays: ## 1,000 virtual days, 1,700 small worlds (15 min)
 	$(ENV)
@@ -124,6 +129,11 @@ nights: ## 10,000 worlds with several controllers (20 min)
 mutations: ## how soon each planted bug is found (10 min)
 	$(ENV)
 	MUTATION_SEEDS=1000 $(PYTEST) -rP tests/simulation/test_mutations.py $(ARGS)
+
+# `python scripts/mutants.py --again` plays those that survived the last run.
+mutants: ## 35 defects by hand, 200 drawn, against their tests (1 h)
+	@scripts/make-env $(EXTRAS),mutants
+	$(RUN) scripts/mutants.py --jobs 2 $(ARGS)
 
 # Four hosts in namespaces, faults as long as in life; a controller that dies at 85 steps of fetching, copying, deleting.
 faults: ## every fault of hosts, every fault point (15 min, root)

@@ -21,11 +21,27 @@ import pytest
 from hostler.backends import receiver
 from hostler.backends.arriving import Disk, Wanted
 from hostler.backends.landing import Receiver
-from hostler.backends.receiver import BUFFER_BYTES, SMALL_BYTES
+from hostler.backends.receiver import BUFFER_BYTES, SMALL_BYTES, misfit
 from hostler.model.errors import FilesChanged, FilesError
 from tests.patience import PATIENCE_S
 
 SIZES = (0, 1, 20_000, SMALL_BYTES - 1, SMALL_BYTES, SMALL_BYTES + 1, BUFFER_BYTES, BUFFER_BYTES + 1, 5 << 20)
+
+
+@pytest.mark.parametrize(
+    ("size", "offset", "most", "fault"),
+    [
+        (0, 0, 0, None),
+        (5, 5, 5, None),
+        (6, 0, 5, "6 bytes now, and 5 at most"),
+        (5, 6, 5, "6 of its 5 bytes"),
+        (5, -1, 5, "-1 of its 5 bytes"),
+        (1 << 62, 0, 5, "5 at most"),
+    ],
+)
+def test_size_that_does_not_fit_is_a_fault(size: int, offset: int, most: int, fault: str | None) -> None:
+    found = misfit(size, offset, most)
+    assert found is None if fault is None else fault in (found or "")
 
 
 class Wire:

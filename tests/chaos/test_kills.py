@@ -1,7 +1,7 @@
 """Real processes, killed at random moments, again and again: nothing is lost and nothing counts twice.
 
 `make test` kills one process of each kind, `make test-long` `KILLS` of each. `CHAOS_KILLS` is another number of them;
-`make campaign` sets it to 100.
+`make campaign` sets it to 100. `make hostile` kills for 30 minutes (`HOSTILE_MIN`) beside a node that lies.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ from hostler.model.events import Entry, JobDone
 from hostler.model.work import JobState
 from hostler.runtime.proof import proof_of
 from hostler.runtime.snapshots import recovered
+from hostler.runtime.statedir import StateDir
 from hostler.store import open_journal
 from tests.patience import PATIENCE_S
 
 KILLS = int(os.environ.get("CHAOS_KILLS", "8"))
+HOSTILE_MIN = float(os.environ.get("HOSTILE_MIN", "0.5"))
 PER_S = 4000.0
+SLOW_PER_S = 1000.0
 STOP = 10_000_000
 """Items of the sweep: at that speed twenty minutes of both devices, so that it is never over before the last kill."""
 EARLY = 4000
@@ -39,6 +42,7 @@ PAUSE_S = 0.9
 AT_ONCE = 0.3
 """The share of kills that do not wait for anything to happen: they meet whatever is being started."""
 WORKER = Path(__file__).with_name("worker.py")
+HOSTILE = Path(__file__).parents[1] / "integration" / "hostile" / "node.py"
 
 Victims = Callable[["Ground"], Sequence[psutil.Process]]
 
@@ -49,8 +53,9 @@ class Ground:
     The sweep is not over before `finish`: what is killed is killed at work, however slow this machine is.
     """
 
-    def __init__(self, path: Path, rng: random.Random, scripts: int) -> None:
+    def __init__(self, path: Path, rng: random.Random, scripts: int, per_s: float = PER_S) -> None:
         self.path = path
+        self.per_s = per_s
         self.state = path / "state"
         self.scripts = scripts
         self.gate = path / "gate"
@@ -114,14 +119,19 @@ class Ground:
 
     def _settings(self) -> dict[str, object]:
         return {
-            "nodes": [{"name": "here", "cpu_slots": 2, "env": {"GROUND": str(self.path)}}],
+            "nodes": [
+                {"name": "here", "cpu_slots": 2, "env": {"GROUND": str(self.path)}},
+                {"name": "evil", "backend": "dialin", "cpu_slots": 2, "dir": str(self.path / "evil"), "canary": "none"},
+            ],
+            "dialin": {"listen": "127.0.0.1:0"},
             "sweeps": [
                 {
                     "name": "planted",
                     "worker": [sys.executable, str(WORKER)],
                     "range": [0, STOP],
-                    "params": {"planted": self.planted, "per_s": PER_S, "gate": str(self.gate)},
+                    "params": {"planted": self.planted, "per_s": self.per_s, "gate": str(self.gate)},
                     "target_s": 0.5,
+                    "resources": {"nodes": ["here"]},
                 }
             ],
             "jobs": [self._script(number) for number in range(self.scripts)],
@@ -136,14 +146,15 @@ class Ground:
             "argv": [sys.executable, "-c", code, str(number)],
             "after": after,
             "require_result": True,
+            "resources": {"nodes": ["here"]},
             "retry": {"max_attempts": {"lost": 1000, "signal": 1000, "worker": 1000}, "backoff_s": 0},
         }
 
 
 @contextlib.contextmanager
-def a_ground(path: Path, scripts: int) -> Iterator[Ground]:
+def a_ground(path: Path, scripts: int, per_s: float = PER_S) -> Iterator[Ground]:
     """A ground on which nothing was started; nothing of it is left running."""
-    made = Ground(path, random.Random(20261121), scripts)
+    made = Ground(path, random.Random(20261121), scripts, per_s)
     try:
         yield made
     finally:
@@ -218,6 +229,44 @@ def test_killed_again_and_again_everything_is_done_exactly_once(tmp_path: Path, 
             kill(ground, victims, rng)
         ground.finish()
         check(ground)
+
+
+@pytest.mark.long
+def test_kills_beside_a_node_that_lies_lose_nothing_and_let_no_foreign_result_in(tmp_path: Path) -> None:
+    rng = random.Random("hostile")
+    ends_at = time.monotonic() + 60.0 * HOSTILE_MIN
+    with a_ground(tmp_path, scripts=40, per_s=SLOW_PER_S) as ground:
+        ground.start()
+        with beset(ground) as acts:
+            until(lambda: "replay" in acts.read_text(), "all acts of the hostile node", ground)
+            while time.monotonic() < ends_at:
+                after_progress(ground, ground.entries, "anything before the next kill")
+                time.sleep(rng.uniform(0.0, PAUSE_S))
+                kill(ground, rng.choice(KINDS), rng)
+            seen = acts.read_text().count("lies")
+            until(lambda: acts.read_text().count("lies") > seen, "more lies after the last kill", ground)
+            ground.finish()
+        check(ground)
+    print(f"{HOSTILE_MIN:g} min of kills; the hostile node lied on {acts.read_text().count('lies')} connections")
+
+
+@contextlib.contextmanager
+def beset(ground: Ground) -> Iterator[Path]:
+    """A hostile process that calls as the node `evil`; what it does is in the file."""
+    acts = ground.path / "acts"
+    acts.touch()
+    until(lambda: (ground.state / "controller.json").exists(), "the controller", ground)
+    token = StateDir(ground.state).make_call_token("evil")
+    environment = {**os.environ, "CONTROLLER": str(ground.state / "controller.json"), "TOKEN": token}
+    with (ground.path / "evil.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, str(HOSTILE), "evil", str(acts)], env=environment, stdout=log, stderr=log
+        )
+    try:
+        yield acts
+    finally:
+        process.kill()
+        process.wait()
 
 
 def after_progress(ground: Ground, count: Callable[[], int], what: str) -> None:

@@ -38,6 +38,7 @@ from hostler.stores.base import ObjectName, Pace, at_once
 from hostler.stores.directory import DirectoryStore
 from tests.core.builders import script, sweep
 from tests.core.loop.builders import Loop, loop, small
+from tests.durability import WatchedDisk
 from tests.journals import new_journal
 
 NOW = 5000.0
@@ -214,6 +215,19 @@ def test_what_was_restored_can_be_backed_up_and_restored_again(directory: StateD
     backup = create(StateDir(tmp_path / "one"), tmp_path, NOW + 10.0)
     restoring.verify(backup.path, directory, {})
     assert restore(backup, StateDir(tmp_path / "two")).next_job > 2_000_000
+
+
+def test_restored_files_are_on_the_disk_before_they_are_named(
+    directory: StateDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = create(directory, tmp_path, NOW)
+    disk = WatchedDisk(monkeypatch)
+    restore(backup, StateDir(tmp_path / "one"))
+    names = [Path(each).name for each in disk.renamed]
+    assert names[-1] == FILE, "the journal comes last"
+    assert {"token", "session.key", "identity"} <= set(names)
+    assert [each for each in disk.early if not each.endswith(("-wal", "-shm"))] == []
+    assert disk.has(tmp_path / "one")
 
 
 CONTRADICTIONS: Mapping[str, tuple[str, str]] = {

@@ -202,23 +202,27 @@ class Refusing(FakeJournal):
     def __init__(self) -> None:
         super().__init__()
         self.tries = 0
+        self.decided = threading.Event()
+        """The writer has ended, or tries again."""
 
     def append(self, batches: Sequence[Batch]) -> None:
         self.tries += 1
+        if self.tries > 1:
+            self.decided.set()
         raise StoreRefused("the journal cannot be written: the database refuses the data (no NUL)")
 
 
 def test_refused_data_end_the_writer_at_once_with_what_the_database_says() -> None:
-    journal, died, done = Refusing(), threading.Event(), []
+    journal, done = Refusing(), []
     deaths: list[Exception] = []
 
     def on_death(error: Exception) -> None:
         deaths.append(error)
-        died.set()
+        journal.decided.set()
 
     writer = Writer(journal, lambda error: None, on_death)  # type: ignore[arg-type]
     writer.write(batch(1), lambda: done.append(1))
-    assert died.wait(PATIENCE_S)
+    assert journal.decided.wait(PATIENCE_S)
     assert (journal.tries, done) == (1, [])
     assert "no NUL" in str(deaths[0])
     assert not writer.close(PATIENCE_S)

@@ -187,6 +187,7 @@ def _unpack(made: Archive, folder: Path) -> None:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(made.read(name))
+            file.flush()
             os.fsync(file.fileno())
 
 

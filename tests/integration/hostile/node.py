@@ -1,11 +1,14 @@
-"""A node that lies: a process of its own that calls a controller as `agent/dial.py` does, and then says what it likes.
+"""A node that lies: a process of its own at the other end of a real connection, which then says what it likes.
 
-`python hostile_node.py PORT TOKEN NODE REPORT`; it writes a line to REPORT for each act that it has been through.
+`python node.py NODE REPORT` calls the controller that the file CONTROLLER announces, as `agent/dial.py` does and with
+TOKEN, or listens at SOCKET as an agent does that a controller reaches through SSH: these are environment variables.
+REPORT gets a line for each act that it has been through.
 """
 
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import socket
@@ -28,18 +31,25 @@ class Over(Exception):
     """The controller has hung up."""
 
 
-class Line:
-    """One connection, from the call to the words of the controller."""
+def called(controller: str, token: str, claims: str) -> Line:
+    """A connection to the listener of a controller, as a node of this name. Raises `OSError` and `ValueError`."""
+    with open(controller, encoding="utf-8") as announced:
+        port = int(json.load(announced)["dialin"].rpartition(":")[2])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    line = Line(context.wrap_socket(socket.create_connection(("127.0.0.1", port))))
+    line.say({"type": "dial", "protocol": 1, "node": claims, "token": token, "dir": "/nowhere", "dialler": "d"})
+    return line
 
-    def __init__(self, port: int, token: str, node: str, claims: str) -> None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        self.stream = context.wrap_socket(socket.create_connection(("127.0.0.1", port)))
+
+class Line:
+    """One connection, and what is said on it."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self.stream = stream
         self.stream.settimeout(60)
         self.input = self.stream.makefile("rb")
-        self.node = node
         self.seq = 0
-        self.say({"type": "dial", "protocol": 1, "node": claims, "token": token, "dir": "/nowhere", "dialler": "d"})
 
     def say(self, message: Any) -> None:
         self.write(json.dumps(message).encode() + b"\n")
@@ -183,36 +193,16 @@ def files(line: Line) -> None:
 
 
 class Node:
-    """Calls again and again; what is taken as the agent's connection is ended or used in the next way."""
+    """Of its connections for commands, each is ended or used in the next way."""
 
-    def __init__(self, port: int, token: str, name: str, report: str) -> None:
-        self.port = port
-        self.token = token
-        self.name = name
+    def __init__(self, report: str) -> None:
         self.report = report
         self.endings = list(ENDINGS.items())
         self.mutex = threading.Lock()
 
-    def call(self, claims: str) -> Line:
-        return Line(self.port, self.token, self.name, claims)
-
     def note(self, what: str) -> None:
         with open(self.report, "a", encoding="utf-8") as output:
             output.write(what + "\n")
-
-    def claim(self) -> None:
-        """Say to be others, with its own token."""
-        for claims in ("here", "nobody", self.name + "x"):
-            assert self.call(claims).hear()["type"] == "refused", claims
-        self.note("claims")
-
-    def calls(self) -> None:
-        while True:
-            with suppress(Over, OSError):
-                line = self.call(self.name)
-                line.taken()
-                self.use(line, line.hear()["type"])
-            time.sleep(0.1)
 
     def use(self, line: Line, kind: str) -> None:
         if kind == "files":
@@ -230,6 +220,43 @@ class Node:
             self.note(name)
 
 
+def claim(node: Node, controller: str, token: str, name: str) -> None:
+    """Say to be others, with its own token."""
+    for claims in ("here", "nobody", name + "x"):
+        assert called(controller, token, claims).hear()["type"] == "refused", claims
+    node.note("claims")
+
+
+def call(node: Node, controller: str, token: str, name: str) -> None:
+    """Call again and again."""
+    while True:
+        with suppress(Over, OSError, ValueError):  # it may be away, and another one announce itself
+            line = called(controller, token, name)
+            line.taken()
+            node.use(line, line.hear()["type"])
+        time.sleep(0.1)
+
+
+def listen(node: Node, path: str) -> None:
+    """Take the place of the agent that listens there, as soon as it is gone: who holds its lock is not replaced."""
+    lock = os.open(os.path.join(os.path.dirname(path), "lock"), os.O_RDWR)
+    node.note("waits")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.unlink(path)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        while True:
+            stream, _ = server.accept()
+            threading.Thread(target=answer, args=(node, Line(stream))).start()
+
+
+def answer(node: Node, line: Line) -> None:
+    """One connection of a controller, or of a program that asks only whether an agent listens."""
+    with suppress(Over, OSError, ValueError):
+        node.use(line, line.hear()["type"])
+
+
 def acts(line: Line, note: Callable[[str], None]) -> Iterator[None]:
     for name, act in ACTS.items():
         act(line)
@@ -241,7 +268,11 @@ def acts(line: Line, note: Callable[[str], None]) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    node = Node(int(sys.argv[1]), os.environ["TOKEN"], sys.argv[2], sys.argv[3])
-    node.claim()
+    own_name, acts_file = sys.argv[1:]
+    itself = Node(acts_file)
+    if "SOCKET" in os.environ:
+        listen(itself, os.environ["SOCKET"])
+    controller_file, own_token = os.environ["CONTROLLER"], os.environ["TOKEN"]
+    claim(itself, controller_file, own_token, own_name)
     for _ in range(3):
-        threading.Thread(target=node.calls).start()
+        threading.Thread(target=call, args=(itself, controller_file, own_token, own_name)).start()

@@ -1,0 +1,77 @@
+"""Which tests reach which lines: measured once, without a mutant, so that each mutant is met by tests that reach it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hostler.model.record import record
+from tests.mutants.drawing import Group
+from tests.mutants.places import SOURCE
+from tests.mutants.playing import PYTEST, Unplayable, started
+
+RULES = """[run]
+dynamic_context = test_function
+include = src/hostler/*
+relative_files = true
+concurrency = thread
+data_file = {data}
+"""
+WHOLE_S = 3600
+
+
+@record
+class Reach:
+    """Tests by the lines of each file that they reach, and how long all tests of a group take."""
+
+    tests: Mapping[str, Mapping[int, Sequence[str]]]
+    seconds: float
+
+    def of(self, file: str, line: int, otherwise: Sequence[str]) -> Sequence[str]:
+        """Tests that reach a line; all of the group where none does by itself: it may be reached while importing."""
+        return self.tests.get(file, {}).get(line) or otherwise
+
+
+def measured(root: Path, group: Group, scratch: Path) -> Reach:
+    """Play the tests of a group without a mutant. Raises `Unplayable` where one fails."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    rules, data, report = scratch / "coveragerc", scratch / "data", scratch / "report.json"
+    rules.write_text(RULES.format(data=data))
+    began_at = time.monotonic()
+    process = started(root, ["-m", "coverage", "run", f"--rcfile={rules}", *PYTEST, *group.tests])
+    try:
+        out, _ = process.communicate(timeout=WHOLE_S)
+    except subprocess.TimeoutExpired as error:
+        raise Unplayable(f"tests without a mutant took more than {WHOLE_S} s") from error
+    if process.returncode != 0:
+        raise Unplayable(f"tests fail without a mutant: {out[-2000:]}")
+    seconds = time.monotonic() - began_at
+    told = ["-m", "coverage", "json", f"--rcfile={rules}", "--show-contexts", "-q", "-o", str(report)]
+    told_process = started(root, told)
+    said, _ = told_process.communicate(timeout=WHOLE_S)
+    if told_process.returncode != 0:
+        raise Unplayable(f"coverage cannot report: {said[-600:]}")
+    files = json.loads(report.read_text())["files"]
+    return Reach(
+        tests={
+            file: {
+                int(line): tuple(dict.fromkeys(filter(None, (_node(root, each) for each in contexts))))
+                for line, contexts in files.get(f"{SOURCE}/{file}", {}).get("contexts", {}).items()
+            }
+            for file in group.files
+        },
+        seconds=seconds,
+    )
+
+
+def _node(root: Path, context: str) -> str | None:
+    """The name that pytest has for a test which coverage calls `tests.core.test_ledger.TestLease.test_x`."""
+    parts = context.split(".")
+    for count in range(len(parts) - 1, 0, -1):
+        file = Path(*parts[:count]).with_suffix(".py")
+        if (root / file).is_file():
+            return "::".join([str(file), *parts[count:]])
+    return None
