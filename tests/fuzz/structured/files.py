@@ -27,6 +27,7 @@ from hostler.settings import (
     telling,
 )
 from hostler.settings.jobsfile import load_jobs
+from hostler.settings.reading import read_file
 from tests.fuzz.extremes import JSON, YAML
 from tests.fuzz.fleet_file import EXAMPLES, _check_fault, _check_numbers
 
@@ -60,7 +61,7 @@ FLEETS: Mapping[str, Any] = {
             {"name": "s", "backend": "slurm", "host": "login", "partition": "p",
              "slurm": {"shared_root": "/shared"}},
         ],
-        "stores": [{"name": "shelf", "kind": "directory", "path": "shelf"}],
+        "dialin": {"listen": "127.0.0.1:0"}, "stores": [{"name": "shelf", "kind": "directory", "path": "shelf"}],
     },
 }  # fmt: skip
 EXAMPLES_USED = ("laptop", "rigs", "slurm", "kuberay", "ray", "rl", "keyrooms-fleet", "audit", "multi-provider")
@@ -79,13 +80,8 @@ def jobs_documents() -> list[Document]:
 
 def fleet_documents() -> list[Document]:
     """Fleet files, with the places that their schema knows, and the examples."""
-    import yaml
-
     made = [document(name, value, _schema("fleet")) for name, value in FLEETS.items()]
-    read = {name: yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text()) for name in EXAMPLES_USED}
-    return made + [
-        document(f"example {name}", json.loads(json.dumps(value, default=str))) for name, value in read.items()
-    ]
+    return made + [document(f"example {name}", read_file(EXAMPLES / f"{name}.yaml").value) for name in EXAMPLES_USED]
 
 
 async def give_jobs(town: Town, case: Case) -> None:
