@@ -18,10 +18,10 @@ from tests import postgres
 from .extremes import JSON, NO_JSON, RAW, VALUES
 from .structured import bodies, files
 from .structured.campaign import BY_NAME, KEPT, READERS, Reader, kept, play
-from .structured.changes import SHAPES, Case, changed, document, drawn
+from .structured.changes import SHAPES, Case, changed, document, drawn, singles
 from .structured.town import Town, new_directory, town
 
-SHARE = {"messages": 50, "bodies": 120, "jobs": 50, "fleets": 25}
+SHARE = {"messages": 40, "bodies": 100, "jobs": 40, "fleets": 20}
 """Inputs of each reader in `make test`."""
 ABSENT = frozenset({
     "roll back", "pause", "resume config", "spawn", "verify", "acknowledge", "clean", "undo", "retry group", "probe",
@@ -49,13 +49,19 @@ def test_change_of_a_document_puts_the_text_where_it_belongs() -> None:
 
 
 @named
-def test_each_place_of_each_document_is_among_the_cases(reader: Reader) -> None:
+def test_cases_of_a_reader_are_many_and_drawn_alike_by_one_seed(reader: Reader) -> None:
     documents = reader.documents()
-    singles = sum(len(made.places) * (len(reader.texts) + 2 * len(SHAPES)) for made in documents)
-    few = drawn(documents[:1], 10**9 if singles < 0 else 200, random.Random(1), reader.texts)
-    assert len(few) == 200
-    assert drawn(documents[:1], 200, random.Random(1), reader.texts) == few
-    assert singles > 5_000
+    assert sum(singles(made, reader.texts) for made in documents) > 5_000
+    cases = drawn(documents, 200, random.Random(1), reader.texts)
+    assert cases == drawn(documents, 200, random.Random(1), reader.texts)
+    assert {case.document for case in cases} == {made.name for made in documents}
+
+
+def test_each_change_of_a_document_is_drawn_once_before_changes_at_two_places() -> None:
+    made = document("a", {"x": [1, {"y": 2}]})
+    cases = drawn([made], singles(made) + 50, random.Random(2))
+    assert len({case.what for case in cases[: singles(made)]}) >= singles(made) - 2 * len(SHAPES)
+    assert sum(";" in case.what for case in cases[singles(made) :]) > 30
 
 
 @pytest.mark.parametrize("name", files.JOBS)

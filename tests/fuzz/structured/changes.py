@@ -114,11 +114,18 @@ def _keys(value: Any) -> Sequence[Any]:
     return range(len(value)) if isinstance(value, list) else list(value)
 
 
-def single(made: Document, texts: Sequence[str] = JSON) -> Iterator[tuple[Path, str, str]]:
-    """Each change at one place: the place, the way (`value` for another value), and the text that is put."""
-    for path in made.places:
-        yield from ((path, "value", text) for text in texts)
-        yield from ((path, way, text) for way in SHAPES for text in (texts[0], "1"))
+def singles(made: Document, texts: Sequence[str] = JSON) -> int:
+    """How many changes at one place a document has."""
+    return len(made.places) * (len(texts) + 2 * len(SHAPES))
+
+
+def single(made: Document, number: int, texts: Sequence[str] = JSON) -> tuple[Path, str, str]:
+    """One of them: the place, the way (`value` for another value), and the text that is put."""
+    at, number = divmod(number, len(texts) + 2 * len(SHAPES))
+    if number < len(texts):
+        return made.places[at], "value", texts[number]
+    way, twice = divmod(number - len(texts), 2)
+    return made.places[at], SHAPES[way], "1" if twice else texts[0]
 
 
 def changed(made: Document, path: Path, way: str, text: str, other: tuple[Path, str] | None = None) -> Case:
@@ -139,18 +146,18 @@ def changed(made: Document, path: Path, way: str, text: str, other: tuple[Path, 
 def drawn(documents: Sequence[Document], count: int, chance: random.Random, texts: Sequence[str] = JSON) -> list[Case]:
     """So many changed documents: of all changes at one place as many as there is room for, in every document alike,
     then changes at two places."""
-    each = [list(single(made, texts)) for made in documents]
-    for ways in each:
-        chance.shuffle(ways)
+    orders = [chance.sample(range(singles(made, texts)), min(singles(made, texts), count)) for made in documents]
     cases = list[Case]()
-    for at in range(max(map(len, each))):
-        cases += [changed(made, *ways[at]) for made, ways in zip(documents, each, strict=True) if at < len(ways)]
+    for at in range(max(map(len, orders))):
+        for made, order in zip(documents, orders, strict=True):
+            if at < len(order):
+                cases.append(changed(made, *single(made, order[at], texts)))
         if len(cases) >= count:
             return cases[:count]
     while len(cases) < count:
         made = chance.choice(documents)
-        ways = each[documents.index(made)]
-        cases.append(changed(made, *chance.choice(ways), (chance.choice(made.places), chance.choice(texts))))
+        first = single(made, chance.randrange(singles(made, texts)), texts)
+        cases.append(changed(made, *first, (chance.choice(made.places), chance.choice(texts))))
     return cases
 
 
