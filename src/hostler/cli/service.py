@@ -15,8 +15,8 @@ from typing import Annotated, BinaryIO
 from hostler.cli.common import StateDir, client, directory, is_here
 from hostler.cli.declarations import Option
 from hostler.cli.show import plural
+from hostler.client.small_files import read_small
 from hostler.model.errors import ControllerAbsent, LinkError, StoreError, StoreFull, UsageError
-from hostler.model.small_files import read_small
 
 LOG = "up.log"
 """What a controller in the background prints, in its state directory."""

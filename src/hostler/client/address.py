@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from hostler.client.small_files import read_small, read_small_text
 from hostler.model.errors import ControllerAbsent, ControllerStarting, UsageError
-from hostler.model.small_files import read_small, read_small_text
 
 START_S = 60.0
 """A controller that is starting is waited for so long at most."""

@@ -122,7 +122,7 @@ def explain(error: ValidationError, value: object = UNSEEN, shape: Any = None) -
     return in_one_line(fault_lines(error, value, shape))
 
 
-def error_words(error: Exception) -> str:
+def error_words(error: BaseException) -> str:
     """An error of the program in one line for people: its type, and what it says, cut to a length.
 
     Of a validation the faults alone: its own text names every type that was tried.

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from hostler.model.small_files import read_small
+from hostler.client.small_files import read_small
 
 
 def monotonic() -> float:

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from hostler.backends.dialin import Switchboard, context, fingerprint, self_signed
+from hostler.client.small_files import read_small
 from hostler.model.errors import UsageError
 from hostler.model.record import record
-from hostler.model.small_files import read_small
 from hostler.runtime.nodes import bounds
 from hostler.runtime.statedir import StateDir
 from hostler.settings import Loaded

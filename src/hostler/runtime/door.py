@@ -10,9 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hostler.backends.dialin import context
+from hostler.client.small_files import read_small
 from hostler.model.access import Scope, TokenView
 from hostler.model.errors import UsageError
-from hostler.model.small_files import read_small
 from hostler.runtime.clock import Clock
 from hostler.runtime.dialin import joined
 from hostler.runtime.statedir import StateDir

@@ -13,8 +13,8 @@ from itertools import count
 from pathlib import Path
 
 from hostler.backends.base import Store
+from hostler.client.small_files import read_small, read_small_text
 from hostler.model.errors import Conflict, StoreBusy, StoreFull
-from hostler.model.small_files import read_small, read_small_text
 from hostler.store.dialect import FILE, Place
 
 TOKEN_LENGTH = 32

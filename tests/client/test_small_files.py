@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.model.small_files import SMALL_BYTES, read_small, read_small_text
+from hostler.client.small_files import SMALL_BYTES, read_small, read_small_text
 
 
 def test_text_is_read_without_the_space_around_it(tmp_path: Path) -> None:
