@@ -80,6 +80,7 @@ READS: Mapping[str, tuple[Any, ...]] = {
     "silences": (),
     "alert_targets": (),
     "tokens": (),
+    "secrets": (),
     "disk": (),
     "disk_plan": (),
     "disk_tombstones": (),
@@ -117,6 +118,8 @@ WRITES: Mapping[str, Callable[[Any], Any]] = {
     "unsilence": lambda client: client.unsilence("s1"),
     "create_token": lambda client: client.create_token("three", "operate", 60.0),
     "revoke_token": lambda client: client.revoke_token("three"),
+    "set_secret": lambda client: client.set_secret("wandb", "a value of a test"),
+    "remove_secret": lambda client: client.remove_secret("hf"),
     "verify_artifact": lambda client: client.verify_artifact(ARTIFACT, "controller"),
     "clean_disk": lambda client: client.clean_disk(["logs/j1.1/out"], who="ann"),
     "undo_cleaning": lambda client: client.undo_cleaning(["logs/j7.1/out"]),
@@ -325,6 +328,9 @@ def prepare(served: Window, name: str) -> None:
         WRITES["submit_jobs"](client)
     if name == "revoke_token":
         WRITES["create_token"](client)
+    if name == "remove_secret":
+        client.set_secret("hf", "to be removed")
+        client.set_secret("wandb", "to be left")
 
 
 def gone(served: Window) -> list[Any]:

@@ -11,6 +11,7 @@ from hostler.backends import volumes
 from hostler.backends.arriving import SMALL, Disk, Wanted, folders
 from hostler.backends.ssh.trust import HostKey, add
 from hostler.runtime.statedir import StateDir
+from hostler.runtime.vault import Vault
 from hostler.store import archive
 from tests.durability import WatchedDisk
 
@@ -62,7 +63,11 @@ def names_of_a_controller(folder: Path) -> None:
     directory.set_store("postgresql://db/hostler")
 
 
-WRITERS: tuple[Callable[[Path], None], ...] = (a_backup, a_token, names_of_a_controller)
+def a_secret(folder: Path) -> None:
+    Vault(folder / "secrets.json", lambda: 0.0).set("hf", "a value")
+
+
+WRITERS: tuple[Callable[[Path], None], ...] = (a_backup, a_token, names_of_a_controller, a_secret)
 
 
 @pytest.mark.parametrize("write", WRITERS, ids=lambda each: each.__name__)

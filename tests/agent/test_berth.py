@@ -207,6 +207,16 @@ def idle_from(gate: Path) -> str:
     return f"say = {name}; {name} = lambda self: berth.os.path.exists({str(gate)!r}) and say(self)"
 
 
+def test_secrets_leave_the_shared_folder_once_they_are_read(begin: Begin) -> None:
+    value = "planted-value"
+    job = shell("j1.1", 'printf %s "$TOKEN" | wc -c > $HOSTLER_RESULT', secrets={"TOKEN": value})
+    berth = begin(HELLO, {"type": "launch", "attempts": [job]}).up()
+    assert berth.fact("ended", attempt="j1.1")["result"] == len(value)
+    berth.ending()
+    left = [path for path in berth.root.rglob("*") if path.is_file() and value in path.read_text("latin-1")]
+    assert left == []
+
+
 def test_an_idle_allocation_ends_by_itself_whatever_is_connected_and_unacknowledged(
     begin: Begin, tmp_path: Path
 ) -> None:

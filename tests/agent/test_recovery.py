@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -138,6 +139,37 @@ def test_killed_supervisor(agent: Agent, tmp_path: Path) -> None:
     client.send(type="stop", attempts=["j2.1"], reason="cancelled")
     ended = client.ended("j2.1")
     assert (ended["reason"], ended["signal"]) == ("stopped", signal.SIGTERM)
+
+
+def test_secrets_of_a_queued_attempt_outlive_the_supervisor_and_are_in_no_journal(agent: Agent, tmp_path: Path) -> None:
+    value, secrets = "planted-value", agent.directory / "secrets"
+    client = agent.client()
+    client.launch(
+        shell("j1.1", f"while ! [ -e {tmp_path}/go ]; do sleep 0.01; done"),
+        shell("j1.2", 'printf %s "$TOKEN" | wc -c > $HOSTLER_RESULT', secrets={"TOKEN": value}),
+    )
+    client.fact("started", attempt="j1.1")
+    assert [
+        path.name for path in agent.directory.rglob("*") if path.is_file() and value in path.read_text("latin-1")
+    ] == ["j1.2"]
+    assert stat.S_IMODE((secrets / "j1.2").stat().st_mode) == 0o600
+    agent.kill_supervisor()
+    client = agent.client()
+    (tmp_path / "go").touch()
+    assert client.ended("j1.2")["result"] == len(value)
+    assert list(secrets.iterdir()) == []
+
+
+def test_attempt_whose_secrets_are_gone_is_lost(agent: Agent) -> None:
+    client = agent.client()
+    client.launch(attempt("j1.1", "sleep", "3600"), attempt("j1.2", "true", secrets={"TOKEN": "planted"}))
+    client.fact("started", attempt="j1.1")
+    (agent.directory / "secrets" / "j1.2").unlink()
+    agent.kill_supervisor()
+    client = agent.client()
+    assert client.ended("j1.2")["reason"] == "lost"
+    client.send(type="stop", attempts=["j1.1"], reason="cancelled")
+    client.ended("j1.1")
 
 
 def test_attempt_that_ends_while_the_supervisor_is_down(agent: Agent) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -23,6 +24,7 @@ from hostler.backends.arriving import Disk, Wanted
 from hostler.backends.landing import Receiver
 from hostler.backends.receiver import BUFFER_BYTES, SMALL_BYTES, misfit
 from hostler.model.errors import FilesChanged, FilesError
+from hostler.snapshots.reserve import RESERVE
 from tests.patience import PATIENCE_S
 
 SIZES = (0, 1, 20_000, SMALL_BYTES - 1, SMALL_BYTES, SMALL_BYTES + 1, BUFFER_BYTES, BUFFER_BYTES + 1, 5 << 20)
@@ -161,6 +163,18 @@ def test_a_large_one_is_begun_to_be_written_through(wire: Wire, monkeypatch: pyt
     wire.say(said_late(content))
     assert wire.land([wanted]) == [digest(content)]
     assert begun == [wanted.partial, wanted.partial]
+
+
+def test_a_large_one_ends_at_the_reserve_of_the_disk(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever room there was when it was asked for."""
+    monkeypatch.setattr(RESERVE, "bytes", 1 << 62)
+    content = bytes(receiver.BEGIN_EVERY + 1)
+    (wanted,) = wire.wanted(content)
+    wire.say(said_late(content))
+    with pytest.raises(OSError, match="stay free") as error:
+        wire.land([wanted])
+    assert error.value.errno == errno.ENOSPC
+    assert not Path(wanted.target).exists()
 
 
 def test_an_error_that_a_node_tells_is_short_and_can_be_shown(wire: Wire) -> None:

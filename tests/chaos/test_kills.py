@@ -239,15 +239,18 @@ def test_kills_beside_a_node_that_lies_lose_nothing_and_let_no_foreign_result_in
         ground.start()
         with beset(ground) as acts:
             until(lambda: "replay" in acts.read_text(), "all acts of the hostile node", ground)
+            kills = 0
             while time.monotonic() < ends_at:
                 after_progress(ground, ground.entries, "anything before the next kill")
                 time.sleep(rng.uniform(0.0, PAUSE_S))
                 kill(ground, rng.choice(KINDS), rng)
+                kills += 1
             seen = acts.read_text().count("lies")
             until(lambda: acts.read_text().count("lies") > seen, "more lies after the last kill", ground)
             ground.finish()
         check(ground)
-    print(f"{HOSTILE_MIN:g} min of kills; the hostile node lied on {acts.read_text().count('lies')} connections")
+    lied = acts.read_text().count("lies")
+    print(f"{kills} kills in {HOSTILE_MIN:g} min; the hostile node lied on {lied} connections")
 
 
 @contextlib.contextmanager

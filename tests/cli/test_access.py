@@ -102,3 +102,14 @@ class TestElsewhere:
         assert "HOSTLER_TOKEN is not set" in hostler("status").err
         monkeypatch.setenv("HOSTLER_URL", url)
         assert "https://fleet.example.org:8765" in hostler("status").err
+
+
+def test_owner_of_a_token_is_shown_and_its_jobs_are_listed(served: Window, hostler: Hostler) -> None:
+    hostler("token", "create", "anna-laptop", "--scope", "operate", "--owner", "anna")
+    assert hostler("token", "list").out.splitlines()[1].split()[:3] == ["anna-laptop", "operate", "anna"]
+    token = hostler("token", "create", "ben-laptop", "--scope", "operate", "--owner", "ben").out.strip()
+    job = {"name": "bens", "argv": ["true"]}
+    served.post("/api/v1/jobs", [job], headers={"Authorization": f"Bearer {token}"})
+    assert "no jobs" in hostler("jobs", "--mine").out
+    shown = hostler("job", "show", "bens").out
+    assert [line.split() for line in shown.splitlines() if line.startswith("owner")] == [["owner", "ben"]]

@@ -28,7 +28,8 @@ OPTIONS: Mapping[str, Any] = {
     "in_place": True,
     "files": ("*.py",),
     "outputs": ["*.pt"],
-    "env": {"SEED": 1},
+    "env": {"SEED": 1, "HF_TOKEN": {"secret": "hf"}},
+    "plain": True,
     "python_env": "none",
     "walltime_s": 5,
     "device": "gpu",
@@ -99,6 +100,7 @@ def test_every_option_reaches_the_spec() -> None:
         "none",
         True,
     )
+    assert (payload.secrets, payload.plain) == ({"HF_TOKEN": "hf"}, True)
 
 
 def test_spec_without_options_is_that_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

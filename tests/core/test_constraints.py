@@ -9,6 +9,7 @@ import pytest
 
 from hostler.core.explain import explain_job
 from hostler.core.notes import gpu_by_default
+from hostler.core.slices import finished
 from hostler.core.stuck import is_stuck
 from hostler.model.events import AttemptLeased, ChunkLeased
 from hostler.model.fleet import NodeSpec
@@ -112,7 +113,7 @@ def test_job_on_several_gpus_keeps_to_its_node() -> None:
 
 
 def waiting_for_gpu(driver: Driver, names: Sequence[str]) -> int:
-    return gpu_by_default(driver.state, driver.core.index, [driver.state.jobs[name] for name in names])
+    return finished(gpu_by_default(driver.state, driver.core.index, [driver.state.jobs[name] for name in names]))
 
 
 def test_script_without_a_device_waits_for_a_gpu_of_the_fleet() -> None:

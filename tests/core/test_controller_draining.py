@@ -7,6 +7,7 @@ import pytest
 from hostler.core.explain import explain_job
 from hostler.core.explain_device import explain_device, find_device
 from hostler.core.notes import notes_of
+from hostler.core.slices import finished
 from hostler.core.views import queue_rows, status_view
 from hostler.model import inputs
 from hostler.model.views import Explanation
@@ -31,13 +32,13 @@ def explained(driver: Driver) -> Explanation:
 
 
 def test_note_at_submission_names_the_draining(world: Driver) -> None:
-    (found,) = notes_of(world.state, world.core.index, [world.state.jobs["j2"]])
+    (found,) = finished(notes_of(world.state, world.core.index, [world.state.jobs["j2"]]))
     assert (found.fits, found.why) == (True, f"{DRAINING}; it starts after the next `hostler up`")
 
 
 def test_note_of_a_job_that_fits_on_no_device_names_that_first(world: Driver) -> None:
     world.submit(script("gpu", resources=Resources(device="gpu")))
-    (found,) = notes_of(world.state, world.core.index, [world.state.jobs["j3"]])
+    (found,) = finished(notes_of(world.state, world.core.index, [world.state.jobs["j3"]]))
     assert not found.fits
     assert "needs a GPU" in found.why
 

@@ -11,6 +11,7 @@ import pytest
 from hostler.core.explain import explain_job
 from hostler.core.notes import notes_of
 from hostler.core.shown import bans
+from hostler.core.slices import finished
 from hostler.model import events, inputs
 from hostler.model.commands import AttemptOrder, Launch, Setup
 from hostler.model.errors import SpecError
@@ -206,7 +207,7 @@ def test_note_on_a_failed_environment_is_a_sentence_that_names_the_node() -> Non
     (first,) = driver.submit(job(environment=FILE))
     build_fails(driver, f"{first}.1")
     (second,) = driver.submit(job(environment=FILE))
-    (found,) = notes_of(driver.state, driver.core.index, [driver.state.jobs[second]])
+    (found,) = finished(notes_of(driver.state, driver.core.index, [driver.state.jobs[second]]))
     assert re.fullmatch(
         r"the environment of requirements\.txt could not be built on node here for j1 \(.*\); it is built again in "
         r"29m 59s, or at once by `hostler retry j1` \(environment, \d devices?\)",

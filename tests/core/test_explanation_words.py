@@ -11,6 +11,7 @@ import pytest
 from hostler.core.explain import explain_job
 from hostler.core.explain_device import explain_device, find_device
 from hostler.core.notes import notes_of
+from hostler.core.slices import finished
 from hostler.core.views import queue_rows
 from hostler.model import events, inputs
 from hostler.model.fleet import NodeLimits, NodeSpec
@@ -52,7 +53,7 @@ def all_texts(world: Driver) -> Iterator[str]:
         yield from device_texts(world, name)
     for job in world.state.jobs.values():
         yield from job_texts(world, job.id)
-        yield from (note.why for note in notes_of(world.state, world.core.index, [job]))
+        yield from (note.why for note in finished(notes_of(world.state, world.core.index, [job])))
     yield from (row.waits_for or "" for row in queue_rows(world.state, world.core.index, 100))
     yield from (lease.why for lease in world.of(events.AttemptLeased))
 

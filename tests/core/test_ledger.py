@@ -139,3 +139,55 @@ def test_a_partition_has_no_fault_and_any_change_of_it_has(edges: list[int]) -> 
     assert coverage_fault(whole, parts[1:]) is not None
     assert coverage_fault(whole, [*parts, parts[-1]]) is not None
     assert coverage_fault((whole[0], whole[1] + 1), parts) is not None
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 5), (5, 11), (9, 11), (10, 11), (5, 5), (6, 5), (3, 5), (-5, 20)])
+def test_lease_of_what_is_not_free_is_refused(start: int, stop: int) -> None:
+    ledger = new_ledger(0, 10)
+    ledger.lease("a", 2, 4)
+    with pytest.raises(IllegalTransition, match="not free"):
+        ledger.lease("b", start, stop)
+    assert (ledger.free, ledger.free_items, ledger.leased) == ([(0, 2), (4, 10)], 8, {"a": (2, 4)})
+
+
+@pytest.mark.parametrize("stop", [1999, 2000, 3000, 3001, -1])
+def test_lease_is_shortened_within_itself_only(stop: int) -> None:
+    ledger = new_ledger(0, 5000)
+    ledger.lease("a", 2000, 3000)
+    with pytest.raises(IllegalTransition, match="cannot be made to end"):
+        ledger.shorten("a", stop)
+    assert ledger.leased == {"a": (2000, 3000)}
+
+
+@pytest.mark.parametrize("position", [1999, 3001, -1])
+def test_lease_is_settled_within_itself_only(position: int) -> None:
+    ledger = new_ledger(0, 5000)
+    ledger.lease("a", 2000, 3000)
+    with pytest.raises(IllegalTransition, match="lies outside"):
+        ledger.settle("a", position)
+    assert (ledger.done, ledger.leased) == ([], {"a": (2000, 3000)})
+
+
+@settings(max_examples=20)
+@given(st.permutations(range(14)))
+def test_chunks_that_end_in_any_order_are_merged(order: list[int]) -> None:
+    ledger, done = new_ledger(0, 140), set[int]()
+    for number in range(14):
+        ledger.lease(f"c{number}", 10 * number, 10 * number + 10)
+    for number in order:
+        ledger.settle(f"c{number}", 10 * number + 10)
+        done.update(range(10 * number, 10 * number + 10))
+        edges = [at for at in range(141) if (at in done) != (at - 1 in done)]
+        assert ledger.done == list(zip(edges[::2], edges[1::2], strict=True))
+        ledger.validate()
+    assert ledger.complete
+
+
+def test_ledger_of_nothing_has_nothing_free() -> None:
+    ledger = new_ledger(5, 5)
+    assert (ledger.free, ledger.free_items, ledger.total, ledger.complete) == ([], 0, 0, True)
+
+
+@pytest.mark.parametrize("parts", [[(0, 11)], [(0, 5), (5, 11)], [(0, 9)], [(-1, 10)], [], [(0, 4), (4, 4), (3, 10)]])
+def test_parts_that_are_not_the_whole_have_a_fault(parts: list[tuple[int, int]]) -> None:
+    assert coverage_fault((0, 10), parts) is not None

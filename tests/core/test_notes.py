@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hostler.core.notes import NOTES_MOST, notes_of
+from hostler.core.slices import finished
 from hostler.model.errors import SpecError
 from hostler.model.inputs import CordonNode, LinkDown, NodeFound, Submit
 from hostler.model.views import SubmitNote
@@ -15,7 +16,7 @@ GPU = Resources(device="gpu")
 def notes(driver: Driver, *specs: JobSpec) -> list[SubmitNote]:
     """The notes on jobs that are submitted now."""
     ids = driver.submit(*specs)
-    return list(notes_of(driver.state, driver.core.index, [driver.state.jobs[name] for name in ids]))
+    return list(finished(notes_of(driver.state, driver.core.index, [driver.state.jobs[name] for name in ids])))
 
 
 def test_a_job_that_fits_has_no_note_even_where_all_is_taken() -> None:

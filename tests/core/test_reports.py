@@ -272,8 +272,8 @@ NOT_OF_NODES = frozenset({
     "Begin", "Restored", "Submit", "SubmitGroup", "Cancel", "CancelGroup", "Retry", "RetryGroup", "SetPriority",
     "RlTelemetry", "Declare", "Fitted", "RollBack", "PauseConfig", "ResumeConfig", "Spawn", "Configure", "Planned",
     "Drain", "CordonNode", "ResumeNode", "CordonDevice", "ResumeDevice", "SilenceAlerts", "UnsilenceAlerts",
-    "AcknowledgeAlert", "ProbeAlert", "CreateToken", "RevokeToken", "Asked", "Knowing", "Reported", "CopiesTold",
-    "GivePlaceUp", "ReadCopies", "FilesTold", "DropTold", "CleanDisk", "UndoDisk", "EndHour", "Tick",
+    "AcknowledgeAlert", "ProbeAlert", "CreateToken", "RevokeToken", "NoteSecret", "Asked", "Knowing", "Reported",
+    "CopiesTold", "GivePlaceUp", "ReadCopies", "FilesTold", "DropTold", "CleanDisk", "UndoDisk", "EndHour", "Tick",
 })  # fmt: skip
 
 

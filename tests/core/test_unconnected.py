@@ -6,6 +6,7 @@ import pytest
 
 from hostler.core.explain import explain_job
 from hostler.core.notes import notes_of
+from hostler.core.slices import finished
 from hostler.core.views import queue_rows, status_view
 from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Begin, LinkDown, NodeFound
@@ -28,7 +29,7 @@ def world_with(backend: str = "ssh", why: str | None = KEY) -> Driver:
 
 def note(world: Driver, spec: JobSpec) -> tuple[bool, str]:
     (name,) = world.submit(spec)
-    (found,) = notes_of(world.state, world.core.index, [world.state.jobs[name]])
+    (found,) = finished(notes_of(world.state, world.core.index, [world.state.jobs[name]]))
     return found.fits, found.why
 
 

@@ -187,6 +187,35 @@ def test_tokens_and_sessions_outlive_a_controller(living: Fleet) -> None:
     assert Visit(fleet, Authorization=f"Bearer {gone}").ask("GET", "/status")[0] == 401
 
 
+def test_job_of_another_person_is_changed_by_its_owner_alone(
+    living: Fleet, tmp_path: Path, hostler_in: HostlerIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = living
+    url = address_in(fleet.state).url
+    tokens = {}
+    for name in ("anna", "ben"):
+        asked = ("token", "create", name, "--scope", "operate", "--owner", name, "--state-dir", str(fleet.state))
+        tokens[name] = hostler_in(tmp_path, *asked).out.strip()
+    anna = Client(lambda: Address(url, tokens["anna"]))
+    (job,) = anna.submit_jobs([{"name": "long", "argv": ["sleep", "600"], "device": "cpu"}])
+    monkeypatch.setenv("HOSTLER_URL", url)
+    monkeypatch.setenv("HOSTLER_TOKEN", tokens["ben"])
+    said = hostler_in(tmp_path, "cancel", job)
+    assert (said.status, f"{job} belongs to anna" in said.err) == (1, True)
+    assert hostler_in(tmp_path, "jobs", "--mine").out == "no jobs\n"
+    fleet.kill()
+    fleet.start()  # owners and the rule that follows from them outlive a controller
+    url = address_in(fleet.state).url
+    monkeypatch.setenv("HOSTLER_URL", url)
+    assert hostler_in(tmp_path, "job", "priority", job, "3").status == 1
+    monkeypatch.setenv("HOSTLER_TOKEN", tokens["anna"])
+    assert job in hostler_in(tmp_path, "jobs", "--mine").out
+    assert re.search(r"^owner +anna$", hostler_in(tmp_path, "job", "show", job).out, re.MULTILINE)
+    assert hostler_in(tmp_path, "cancel", job).status == 0
+    for name in tokens:
+        fleet.client.revoke_token(name)
+
+
 @pytest.mark.parametrize("turns", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_a_submission_that_a_kill_breaks_off_is_done_once(living: Fleet, turns: int) -> None:
     fleet, chance = living, random.Random(7)

@@ -161,7 +161,7 @@ PLANTED = (
         kind="limits",
         place=_at("backends/receiver.py", "misfit", "if size > most:"),
         new="if size < 0:",
-        tests=["tests/backends/test_landing.py", "tests/backends/test_carrier.py"],
+        tests=["tests/backends/test_landing.py"],
     ),
     Planted(
         name="nodes-report-as-fast-as-they-like",

@@ -76,6 +76,7 @@ def test_mutants_are_killed_survive_or_hang(tmp_path: Path) -> None:
         f"{SOURCE}/__init__.py": "",
         f"{SOURCE}/sums.py": MODULE,
         "tests/test_sums.py": NOTICING,
+        "conftest.py": "from hypothesis import settings\nsettings.register_profile('same-examples')\n",
         "tests/test_failing.py": "def test_failing():\n    assert not 1\n",
     }.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)

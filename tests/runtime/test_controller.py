@@ -162,7 +162,7 @@ async def test_who_asks_hears_what_ended_the_controller_and_not_that_the_disk_is
 
     with pytest.raises(ExceptionGroup, match="unhandled errors") as closing:  # noqa: PT012
         async with running(directory, FakeNode()) as controller:
-            monkeypatch.setattr(Core, "handle", contradict)
+            monkeypatch.setattr(Core, "handled", contradict)
             with pytest.raises(ExceptionGroup) as told:
                 await controller.tell(Submit(specs=(script("a"),)))
     assert "contradicts itself" in str(told.value.exceptions)
@@ -263,7 +263,7 @@ async def test_an_error_in_the_core_ends_the_controller_and_is_not_swallowed(
 
     async def run_into_it() -> None:
         async with running(directory, FakeNode()) as controller:
-            monkeypatch.setattr(Core, "handle", broken)
+            monkeypatch.setattr(Core, "handled", broken)
             controller.drain()
             async with asyncio.timeout(PATIENCE_S):
                 await controller.ended(until_idle=False)

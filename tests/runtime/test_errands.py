@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from hostler.backends.bounds import LimitBroken
 from hostler.model.commands import AttemptOrder, Clear, Keep, Secure
 from hostler.model.errors import FilesChanged, FilesError, LinkLost, LinkRefused
 from hostler.model.events import TroubleRecorded
@@ -292,6 +293,21 @@ async def test_what_may_pass_is_not_held_against_a_job(directory: StateDir, faul
         (name,) = await submit(controller, job("out"))
         await until_state(controller, name, JobState.DONE)
         assert (node.launched, controller.job(name).files) == (["j1.1"], (FILE,))
+
+
+@pytest.mark.parametrize("of", ["files it needs", "files it left"])
+async def test_transfer_that_broke_a_limit_is_not_repeated(directory: StateDir, of: str) -> None:
+    fault = LimitBroken("a line has more than 1048576 bytes")
+    node = FarNode(fault) if of == "files it needs" else leaving(fault)
+    async with running(directory, node) as controller:
+        (name,) = await submit(controller, replace(job("out"), retry=Retry(backoff_s=0.0)))
+        if of == "files it needs":  # a new attempt is another request
+            await until_state(controller, name, JobState.DONE)
+            assert controller.job(name).job.attempts == 2
+            return
+        await until_state(controller, name, JobState.FAILED)
+        assert "more than 1048576 bytes" in str(controller.job(name).job.why)
+        assert node.asked == 2 * controller.job(name).job.attempts, "each attempt is supplied and fetched once"
 
 
 async def test_what_can_never_be_written_here_fails_the_attempt(directory: StateDir) -> None:

@@ -28,13 +28,14 @@ from hostler.model.artifacts import HUB
 from hostler.model.disks import DoomedFile
 from hostler.model.errors import FilesError, LinkLost, LinkRefused, NotFound, StoreFull, UsageError
 from hostler.model.views import LogChunk
-from hostler.runtime import contents, gathering, keptlogs, restoring
+from hostler.runtime import restoring
 from hostler.runtime.backing import create
 from hostler.runtime.disks.tombs import Tombs
 from hostler.runtime.disks.walking import walk
 from hostler.runtime.gathering import Gatherer
 from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.statedir import StateDir
+from hostler.snapshots.reserve import RESERVE
 from hostler.store import Snapshot, archive, open_journal
 from hostler.store.settling import Marks, Rules
 from hostler.stores import hashing
@@ -110,7 +111,7 @@ class Speaking:
 @pytest.mark.anyio
 @pytest.mark.parametrize("of", KINDS)
 async def test_logs_that_are_kept(room: Path, of: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keptlogs, "SPARE_BYTES", -(1 << 30))
+    monkeypatch.setattr(RESERVE, "bytes", -(1 << 30))
     kept = KeptLogs(room / "logs")
     with full(room.parent, of, left=100_000):
         with pytest.raises(OSError, match="No space left"):
@@ -124,7 +125,10 @@ async def test_logs_that_are_kept(room: Path, of: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("of", KINDS)
-def test_results_of_scripts_on_this_machine(room: Path, tmp_path: Path, of: str) -> None:
+def test_results_of_scripts_on_this_machine(
+    room: Path, tmp_path: Path, of: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RESERVE, "bytes", -(1 << 40))
     (tmp_path / "out").write_bytes(CONTENT)
     said(
         lambda: outputs.copied(
@@ -196,7 +200,7 @@ def remote(tmp_path: Path, folder: Path) -> Path | None:
 @pytest.mark.anyio
 async def test_what_work_needs_waits_for_room(yard: Yard, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller's own disk becomes full after it was looked at: no copy elsewhere is doubted for that."""
-    monkeypatch.setattr(gathering, "SPARE_BYTES", -(1 << 40))
+    monkeypatch.setattr(RESERVE, "bytes", -(1 << 40))
     name = await lies_elsewhere(yard, CONTENT)
     yard.located[HUB].store = DirectoryStore(room)
     own = Gatherer(yard.journal, yard.located, room, yard.clock, yard.verdicts)
@@ -218,7 +222,7 @@ def test_what_people_download_from_another_store(
     name = hashlib.sha256(LARGE).hexdigest()
     with pytest.raises(FilesError, match="has no room to fetch"):
         asyncio.run(kept.contents.content(name))
-    monkeypatch.setattr(contents, "SPARE_BYTES", -(1 << 40))
+    monkeypatch.setattr(RESERVE, "bytes", -(1 << 40))
     with full(room.parent), pytest.raises(FilesError, match="disk is full"):
         asyncio.run(kept.contents.content(name))
     assert below(room) == {}

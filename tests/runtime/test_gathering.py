@@ -14,6 +14,7 @@ from hostler.runtime import gathering
 from hostler.runtime.gathering import Gatherer
 from hostler.runtime.pacing import Bandwidth
 from hostler.runtime.places import Located
+from hostler.snapshots.reserve import RESERVE
 from hostler.stores.base import ObjectName, Pace
 from hostler.stores.directory import DirectoryStore
 from tests.patience import PATIENCE_S
@@ -132,8 +133,8 @@ async def test_what_two_need_is_fetched_once_even_if_one_gives_up(yard: Yard) ->
 
 async def test_without_room_nothing_is_fetched(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
     name = await lies_elsewhere(yard)
-    monkeypatch.setattr(gathering, "SPARE_BYTES", 1 << 62)
-    with pytest.raises(OSError, match=r"no room in .* for 5 bytes that work needs"):
+    monkeypatch.setattr(RESERVE, "bytes", 1 << 62)
+    with pytest.raises(OSError, match=r"no room for 5 bytes: 0 are free beside"):
         await gatherer(yard).gather([name])
     assert not yard.file(HUB, name).exists()
 

@@ -15,6 +15,7 @@ from hostler.model.errors import LinkLost, NotFound
 from hostler.model.views import LogChunk, Output, OutputPiece
 from hostler.runtime import keptlogs
 from hostler.runtime.keptlogs import KeptLogs
+from hostler.snapshots.reserve import RESERVE
 
 pytestmark = pytest.mark.anyio
 
@@ -295,8 +296,8 @@ async def test_last_gigabyte_of_the_disk_stays_free(tmp_path: Path, monkeypatch:
     (tmp_path / "out").write_bytes(b"0123456789" * 5)
     kept = KeptLogs(tmp_path / "kept")
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=keptlogs.SPARE_BYTES))
-    with pytest.raises(OSError, match="would stay free"):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=RESERVE.bytes))
+    with pytest.raises(OSError, match="stay free"):
         await kept.keep(Reader(tmp_path), "j1.1")
     assert not (tmp_path / "kept" / ".j1.1.new").exists()
     data = base64.b64encode(b"seen").decode()

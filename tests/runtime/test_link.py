@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,11 +14,13 @@ import pytest
 from hostler.backends.base import Report
 from hostler.backends.bounds import LimitBroken, NodeFault
 from hostler.model.commands import AttemptOrder, Launch
+from hostler.model.errors import NotFound
 from hostler.model.inputs import Ended, Input, LinkDown, Reported, Trouble
 from hostler.runtime.keptlogs import KeptLogs
-from hostler.runtime.link import FAULT_REST_S, Link
+from hostler.runtime.link import FAULT_REST_S, Link, Secrets
 from hostler.runtime.pump import Pump
 from tests.backends.fake import FakeNode
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -36,9 +39,12 @@ class Inbox:
 
     def __init__(self) -> None:
         self.given: list[Input] = []
+        self.has_end = asyncio.Event()
 
     def post(self, *inputs: Input, done: Callable[[Sequence[Any]], None] | None = None) -> None:
         self.given += inputs
+        if any(isinstance(each, Reported) and isinstance(each.given, Ended) for each in inputs):
+            self.has_end.set()
         if done is not None:
             done(())
 
@@ -64,14 +70,19 @@ async def gather(_: Any) -> None:
     return None
 
 
-async def observed(node: FakeNode, tmp_path: Path, clock: Clock, *commands: Any) -> list[Input]:
+async def observed(
+    node: FakeNode, tmp_path: Path, clock: Clock, *commands: Any, secrets: Secrets | None = None
+) -> list[Input]:
     """What a link gives until its clock stands still."""
     inbox = Inbox()
-    link = Link("fake", node, cast(Pump, inbox), clock, KeptLogs(tmp_path / "logs"), gather)
+    link = Link("fake", node, cast(Pump, inbox), clock, KeptLogs(tmp_path / "logs"), gather, secrets=secrets)
     task = asyncio.create_task(link.run(1))
     link.give(commands)
     for _ in range(200):
         await asyncio.sleep(0)
+    if secrets is not None:  # they are read in a thread
+        async with asyncio.timeout(PATIENCE_S):
+            await inbox.has_end.wait()
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
@@ -123,6 +134,42 @@ async def test_ends_that_a_backend_returns_carry_the_node_too(tmp_path: Path) ->
     given = await observed(Refusing(), tmp_path, Clock(), LAUNCH)
     assert [each for each in given if isinstance(each, Reported) and isinstance(each.given, Ended)]
     assert all(isinstance(each, Reported) for each in given)
+
+
+class Seen(FakeNode):
+    """A node that keeps the orders it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.orders: list[AttemptOrder] = []
+
+    async def launch(self, orders: Sequence[AttemptOrder]) -> Sequence[Ended]:
+        self.orders += orders
+        return await super().launch(orders)
+
+
+SECRET_LAUNCH = replace(LAUNCH, order=replace(LAUNCH.order, secrets={"HF_TOKEN": "hf"}))
+
+
+async def test_values_of_secrets_are_read_for_the_launch_and_shown_by_no_representation(tmp_path: Path) -> None:
+    node = Seen()
+    given = await observed(
+        node, tmp_path, Clock(), SECRET_LAUNCH, secrets=lambda names: dict.fromkeys(names, "planted-value")
+    )
+    (order,) = node.orders
+    assert order.secret_values == {"HF_TOKEN": "planted-value"}
+    assert "planted-value" not in repr((node.orders, given, SECRET_LAUNCH))
+
+
+async def test_attempt_whose_secret_is_missing_ends_without_its_node(tmp_path: Path) -> None:
+    def missing(names: Mapping[str, str]) -> dict[str, str]:
+        raise NotFound(f"there is no secret {names['HF_TOKEN']}")
+
+    node = Seen()
+    given = await observed(node, tmp_path, Clock(), SECRET_LAUNCH, secrets=missing)
+    ends = [each.given for each in given if isinstance(each, Reported) and isinstance(each.given, Ended)]
+    assert [(each.attempt, each.reason, each.error) for each in ends] == [("j1.1", "secret", "there is no secret hf")]
+    assert node.orders == []
 
 
 class Slow(Inbox):

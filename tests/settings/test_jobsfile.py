@@ -175,3 +175,14 @@ def test_files_and_outputs_arrive(tmp_path: Path) -> None:
     (spec,) = loaded(tmp_path, [{"name": "a", "argv": ["true"], "files": ["*.py"], "outputs": ["out/**", "a.csv"]}])
     assert isinstance(spec.payload, ScriptPayload)
     assert (spec.payload.files, spec.payload.outputs) == (("*.py",), ("out/**", "a.csv"))
+
+
+def test_secrets_are_values_of_variables_by_their_names(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text("- {name: a, argv: [x], env: {SEED: '1', HF_TOKEN: {secret: hf}}}\n")
+    (spec,) = load_jobs(file)
+    assert isinstance(spec.payload, ScriptPayload)
+    assert (spec.payload.env, spec.payload.secrets) == ({"SEED": "1"}, {"HF_TOKEN": "hf"})
+    file.write_text("- {name: a, argv: [x], env: {HF_TOKEN: {secret: 'job:00'}}}\n")
+    with pytest.raises(SettingsError, match="secret"):
+        load_jobs(file)

@@ -14,7 +14,9 @@ from hostler.model.errors import Conflict, FilesChanged, FilesError, NotFound, S
 from hostler.snapshots import store as module, upload
 from hostler.snapshots.folder import FolderSnapshot, take
 from hostler.snapshots.manifest import encode, manifest_of
+from hostler.snapshots.reserve import RESERVE
 from hostler.snapshots.store import SnapshotStore
+from hostler.snapshots.upload import Piece
 
 DAY_S = 86_400.0
 
@@ -158,11 +160,26 @@ def test_content_that_is_gone_or_damaged_is_named(store: SnapshotStore, folder: 
 def test_upload_that_has_no_room_is_refused_before_it_begins(
     store: SnapshotStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "SPARE_BYTES", 1 << 62)
-    store.add(take(folder).data)  # small files always have room
+    taken = take(folder)
+    monkeypatch.setattr(RESERVE, "bytes", 1 << 62)
+    with pytest.raises(FilesError, match=r"has no room for .* that stay free \(limits.reserve_gb\). Make room"):
+        store.add(taken.data)
+    content = taken.manifest.files[0]
+    with pytest.raises(FilesError, match="has no room for 1 bytes"):
+        store.write(Piece(sha256=content.sha256, size=content.size, offset=0, data=b"x"))
+    assert [path for path in (folder.parent / "snapshots").rglob("*") if path.is_file()] == []
+
+
+def test_copy_for_an_attempt_that_is_small_is_made_of_what_is_here(
+    store: SnapshotStore, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A nearly full disk does not stop all jobs."""
+    digest = send(store, take(folder))
+    monkeypatch.setattr(RESERVE, "bytes", 1 << 62)
+    store.lay_out(digest, tmp_path / "w")
     monkeypatch.setattr(module, "SMALL_BYTES", 0)
-    with pytest.raises(FilesError, match="has no room for"):
-        store.add(take(folder).data)
+    with pytest.raises(OSError, match="no room for"):
+        store.lay_out(digest, tmp_path / "v")
 
 
 def test_prune_keeps_what_jobs_need_and_what_was_used_lately(

@@ -33,6 +33,7 @@ from hostler.core.metering.rows import present
 from hostler.core.naming import find_jobs
 from hostler.core.notes import gpu_by_default, notes_of, with_earlier_files
 from hostler.core.readings import gist, readings
+from hostler.core.slices import finished
 from hostler.core.views import (
     find_job,
     find_sweep,
@@ -101,8 +102,10 @@ from hostler.model.work import JobSpec, JobState, WorkKind
 from hostler.runtime.past import JobLooks
 from hostler.runtime.results import content_of, files_of
 from hostler.runtime.usage import gathered, hours_of
+from hostler.runtime.vault import Vault
 from hostler.snapshots.store import SnapshotStore
 from hostler.web.app import make_app
+from hostler.web.connections import USUAL, Admission
 from hostler.web.desk import Content, FileContent, Piece
 from hostler.web.door import Door
 from hostler.web.server import serve
@@ -130,6 +133,7 @@ class CoreDesk:
         """The folder of files that jobs left."""
         self._kept: Kept | None = None
         self._snapshots: SnapshotStore | None = None
+        self._vault: Vault | None = None
         self.may_go: list[DoomedFile] = []
         self.buried: list[TombView] = []
         self._cleaned: dict[str, CleanView] = {}
@@ -219,11 +223,11 @@ class CoreDesk:
     def explain(self, name: str) -> Explanation:
         return explain_job(self._state, self._index, find_job(self._state, name))
 
-    def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
-        return notes_of(self._state, self._index, [self._state.jobs[name] for name in ids])
+    async def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
+        return finished(notes_of(self._state, self._index, [self._state.jobs[name] for name in ids]))
 
-    def gpu_by_default(self, ids: Sequence[str]) -> int:
-        return gpu_by_default(self._state, self._index, [self._state.jobs[name] for name in ids])
+    async def gpu_by_default(self, ids: Sequence[str]) -> int:
+        return finished(gpu_by_default(self._state, self._index, [self._state.jobs[name] for name in ids]))
 
     def with_earlier_files(self, specs: Sequence[JobSpec], ids: Sequence[str]) -> Sequence[str]:
         return with_earlier_files(self._state, specs, ids)
@@ -428,6 +432,12 @@ class CoreDesk:
     def replication(self) -> ReplicationView:
         return self.kept.stock.replication(self.kept.replicator)
 
+    def secrets(self) -> Vault:
+        if self._vault is None:
+            path = Path(tempfile.mkdtemp(prefix="secrets-")) / "secrets.json"
+            self._vault = Vault(path, lambda: self._index.now)
+        return self._vault
+
     def snapshots(self) -> SnapshotStore:
         if self._snapshots is None:
             self._snapshots = SnapshotStore(Path(tempfile.mkdtemp(prefix="snapshots-")))
@@ -567,9 +577,9 @@ class Window:
         """GET a path."""
         return self.ask("GET", path, headers={**self.headers, **headers})
 
-    def post(self, path: str, value: Any = None) -> Reply:
+    def post(self, path: str, value: Any = None, headers: Mapping[str, str] | None = None) -> Reply:
         """POST a value as JSON, or nothing."""
-        return self.ask("POST", path, None if value is None else json.dumps(value).encode())
+        return self.ask("POST", path, None if value is None else json.dumps(value).encode(), headers)
 
     def tell(self, *given: Input) -> Sequence[Any]:
         """Let something happen in the world."""
@@ -624,7 +634,11 @@ vars(uvicorn.server)["asyncio"] = _Hasty()
 
 @contextlib.contextmanager
 def window(
-    desk: CoreDesk | None = None, port: int = 0, entrance: Mapping[str, Any] | None = None, **options: Any
+    desk: CoreDesk | None = None,
+    port: int = 0,
+    entrance: Mapping[str, Any] | None = None,
+    admission: Admission = USUAL,
+    **options: Any,
 ) -> Iterator[Window]:
     """Serve `desk` until the block ends; nothing listens afterwards. `entrance` are fields of its `door`."""
     made = desk or CoreDesk()
@@ -633,7 +647,7 @@ def window(
     thread.start()
     served = None
     try:
-        start = serve(make_app(made, door(made, **(entrance or {})), **options), "127.0.0.1", port)
+        start = serve(make_app(made, door(made, **(entrance or {})), **options), "127.0.0.1", port, admission=admission)
         served = asyncio.run_coroutine_threadsafe(start, loop).result(PATIENCE_S)
         yield Window(made, served.port, loop)
     finally:

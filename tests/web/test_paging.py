@@ -62,7 +62,7 @@ def test_these_are_the_lists() -> None:
         "alerts", "alerts/rules", "alerts/silences", "alerts/targets", "artifacts", "audit", "bans", "configs",
         "configs/tiny_2p/datasets", "configs/tiny_2p/models", "costs", "datasets", "devices", "disk/plan",
         "disk/tombstones", "durations", "entries", "groups", "groups/g1/results",
-        "jobs", "models", "nodes", "queue", "sweeps", "tokens", "usage",
+        "jobs", "models", "nodes", "queue", "secrets", "sweeps", "tokens", "usage",
     }  # fmt: skip
     assert len(LISTS) == len(names) + 3
 

@@ -52,6 +52,7 @@ KNOWN = {
     "rules": ("gpu_idle",),
     "silences": ("s1", "s2"),
     "tokens": ("one", "two"),
+    "secrets": ("hf", "wandb"),
     "artifacts": (ARTIFACT, ARTIFACT[:20]),
 }
 """Names that there are: names made up by chance are of nothing."""

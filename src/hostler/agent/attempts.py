@@ -25,6 +25,7 @@ from .protocol import MAX_CONTAINERS, AttemptSpec, Json, RequestError, attempt_s
 from .reading import piece_of, wish_of
 from .recording import Recording
 from .room import shortage
+from .safekeeping import Safekeeping
 from .setups import Setups
 
 _RESULT = "result.json"
@@ -69,6 +70,7 @@ class Attempts:
         self._recording = Recording(node)
         self._memory = MemoryLimits(node, self._exceeded)
         self._setups = Setups(node)
+        self._secrets = Safekeeping(node.path())
 
     def launch(self, raw: object) -> None:
         """Queue what is new of a list of ATTEMPTs; one that cannot be understood ends at once.
@@ -81,10 +83,15 @@ class Attempts:
             if item["id"] in self.live or item["id"] in self._node.facts.attempts:
                 continue
             try:
-                self._queue(attempt_spec(item))
-                accepted.append(item)
+                spec = attempt_spec(item)
+                if spec.secrets:
+                    self._secrets.keep(spec.id, spec.secrets)
+                self._queue(spec)
+                accepted.append(_journalled(item))
             except RequestError as error:
                 self._report(item["id"], reason=setup.REFUSED, error=str(error))
+            except OSError as error:
+                self._report(item["id"], reason="full", error="its secrets cannot be kept: %s" % error.strerror)
         if accepted:
             self._node.record({"op": "launch", "attempts": accepted})
         if type(raw) is not list or len(named) < len(raw):
@@ -110,6 +117,8 @@ class Attempts:
         """Start the first waiting attempt of a place. Its ``starting`` entry must be on disk."""
         attempt = place.attempts.popleft()
         self._node.touch(place)
+        if attempt.spec.secrets:
+            self._secrets.forget(attempt.spec.id)
         short = shortage(attempt.spec, self._node.path(), self._node.merged_env(attempt.spec.env))
         if short is not None:
             self._end(attempt, reason="full", error=short)
@@ -153,6 +162,7 @@ class Attempts:
         """Take up the attempts of the journal: adopt what runs, end what does not, queue what has not begun."""
         self._folders.tidy(records.keys())
         self._memory.restore(records.keys())
+        self._secrets.tidy([name for name, record in records.items() if "starting" not in record])
         for record in records.values():
             self._restore(record, same_boot, keeper_exits)
 
@@ -221,7 +231,7 @@ class Attempts:
         spec = attempt.spec
         folder = self._folders.make(spec.id)
         procs.expect_script(spec.argv, spec.cwd or folder)
-        env = self._node.merged_env(spec.env)
+        env = self._node.merged_env({**spec.env, **spec.secrets})
         env["HOSTLER_ATTEMPT"] = spec.id
         env["HOSTLER_ATTEMPT_DIR"] = folder
         env["HOSTLER_RESULT"] = folder + "/" + _RESULT
@@ -360,6 +370,8 @@ class Attempts:
         name, place = attempt.spec.id, attempt.place
         attempt.forget_timers()
         del self.live[name]
+        if attempt.spec.secrets:
+            self._secrets.forget(name)
         self._recording.forget(name)
         self._memory.forget(name)
         self._setups.forget(name)
@@ -398,7 +410,15 @@ class Attempts:
         self._node.facts.add(fact)
 
     def _restore(self, record: Json, same_boot: bool, keeper_exits: str) -> None:
-        attempt = self._queue(attempt_spec(record["spec"]))
+        spec = attempt_spec({**record["spec"], "secrets": {}})
+        named = record["spec"].get("secrets")
+        if named and "starting" not in record:
+            values = self._secrets.found(spec.id)
+            if values is None or sorted(values) != sorted(named):
+                self._report(spec.id, reason="lost", error="the agent was started again, and its secrets are gone")
+                return
+            spec = spec._replace(secrets=values)
+        attempt = self._queue(spec)
         if "starting" not in record:
             return
         attempt.place.attempts.remove(attempt)
@@ -476,6 +496,11 @@ class Attempts:
 
     def _note_log_failure(self, attempt: Attempt, stream: str, error: OSError) -> None:
         self._node.complain("cannot rotate %s of %s: %s" % (stream, attempt.spec.id, error.strerror))
+
+
+def _journalled(item: Json) -> Json:
+    """An ATTEMPT without the values of its secrets: the journal has their names."""
+    return {**item, "secrets": sorted(item["secrets"])} if item.get("secrets") else item
 
 
 def _write(path: str, text: str) -> None:

@@ -26,6 +26,8 @@ Json = Dict[str, Any]
 ChunkSpec = Tuple[str, int, int]
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+MOST_SECRETS = 100
+MOST_SECRET_BYTES = 1 << 16
 _REQUIRED = object()
 _LARGEST_ECHO = 2048
 _LONGEST_NAME = 256
@@ -61,6 +63,7 @@ class AttemptSpec(NamedTuple):
     disk_bytes: Optional[int]
     setup: Optional[Json]
     build_s: Optional[float]
+    secrets: Dict[str, str]
 
 
 class WorkerSpec(NamedTuple):
@@ -164,7 +167,7 @@ def line(message: Json) -> bytes:
 
 def echo(request: Json, data: bytes) -> Any:
     """A request as it is told of in an error: whole if it is short, and as text if it is no object or a deep one."""
-    if len(data) <= _LARGEST_ECHO:
+    if len(data) <= _LARGEST_ECHO and request.get("type") != "launch":  # that may have secrets
         is_tellable = request and is_shallow(request, MAX_REQUEST_LEVELS)
         return request if is_tellable else data.decode("utf-8", "replace")
     told = {name: request.get(name) for name in ("type", "id")}
@@ -283,6 +286,17 @@ def _is_env(value: object) -> bool:
     )
 
 
+def _is_secrets(value: object) -> bool:
+    return _is_env(value) and _are_short(value)
+
+
+def _are_short(values: Any) -> bool:
+    return len(values) <= MOST_SECRETS and all(
+        type(each) is str and len(each.encode("utf-8", "surrogatepass")) <= MOST_SECRET_BYTES
+        for each in values.values()
+    )
+
+
 def _is_cwd(value: object) -> bool:
     return value is None or (type(value) is str and value.startswith("/") and "\0" not in value)
 
@@ -356,6 +370,11 @@ _ATTEMPT = {
         'null or {"python": string, "file": relative path or null, "checked_as": string or null}',
     ),
     "build_s": (_is_seconds_or_none, None, "a number of seconds or null"),
+    "secrets": (
+        _is_secrets,
+        {},
+        "an object of at most %d strings of at most %d bytes, as env otherwise" % (MOST_SECRETS, MOST_SECRET_BYTES),
+    ),
 }
 _ATTEMPT = {name: _ATTEMPT[name] for name in AttemptSpec._fields}
 _WORKER = {

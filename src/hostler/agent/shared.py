@@ -11,6 +11,8 @@ import os
 import uuid
 from typing import List
 
+_SECRETS = b'"secrets":'
+
 
 def read_on(path: str, offset: int, limit: int) -> bytes:
     """What has come of a stream from ``offset`` on, at most ``limit`` bytes; nothing if there is no such file yet.
@@ -43,6 +45,13 @@ def write_on(path: str, offset: int, data: bytes) -> None:
             offset, rest = offset + written, rest[written:]
     finally:
         os.close(fd)
+
+
+def scrub(path: str, size: int) -> None:
+    """Write blanks over the first ``size`` bytes of a stream that were read, if there are secrets. Raises OSError."""
+    data = read_on(path, 0, size)
+    if _SECRETS in data:
+        write_on(path, 0, b" " * len(data))
 
 
 def publish(path: str, data: bytes, mode: int = 0o600) -> None:

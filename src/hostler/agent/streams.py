@@ -18,7 +18,7 @@ from .loop import READ, WRITE, Loop, Timer
 from .node import log
 from .pace import Pace
 from .protocol import is_id
-from .shared import names, publish, read_on, write_on
+from .shared import names, publish, read_on, scrub, write_on
 
 FIRST = "first"
 """The stream of what was to be said before anybody knew where the agent would be."""
@@ -163,6 +163,7 @@ class Stream:
             if self._is_over and not self.is_closed:
                 publish(self._target + ".closed", b"")
                 self.is_closed = True
+                scrub(self._source, self._read)
         except OSError as error:
             log("cannot write %s.out: %s; it is tried again" % (self._target, error.strerror))
             self._retry = self._loop.call_later(_RETRY_S, self._write_again)
@@ -220,9 +221,18 @@ class Streams:
         has_news = [stream.poll(name in leaving) for name, stream in self._streams.items()]
         first = self._streams.get(FIRST)
         if self._first_size == 0 or (first is not None and first.has_carried(self._first_size)):
+            self._scrub_first()
             self._is_first_said = True
             self._on_first_said()
         return any(has_news)
+
+    def _scrub_first(self) -> None:
+        if self._first is None or self._is_first_said:
+            return
+        try:
+            scrub(self._first, self._first_size)
+        except OSError as error:
+            log("secrets stay in %s: %s" % (self._first, error.strerror))
 
     def _open(self, found: List[str]) -> None:
         closed = {name[: -len(".closed")] for name in found if name.endswith(".closed")}

@@ -377,6 +377,7 @@ class Supervisor:
             "merges": True,
             "sets_up": True,
             "limits_builds": True,
+            "keeps_secrets": True,
             "samples": True,
             "memory_limits": self._attempts.memory_limits,
             "leaving": self._goodbye.why,

@@ -136,6 +136,9 @@ class AgentedNode(ABC):
         if not channel.hello.get("sets_up"):
             early = [_too_early(self.name, order) for order in orders if order.setup is not None and order.setup.file]
             orders = [replace(order, setup=None) for order in orders if order.setup is None or not order.setup.file]
+        if not channel.hello.get("keeps_secrets"):
+            early += [_too_early_for_secrets(self.name, order) for order in orders if order.secret_values]
+            orders = [order for order in orders if not order.secret_values]
         limits = self._limits if channel.hello.get("limits_builds") else replace(self._limits, build_s=None)
         requests, refused = wire.launches(orders, limits)
         for request in requests:
@@ -346,6 +349,11 @@ class AgentedNode(ABC):
         for inputs in inputs_of(self.name, facts, self._bounds):
             left -= len(inputs)
             yield Report(inputs=inputs, receipt=None if left else receipt)
+
+
+def _too_early_for_secrets(node: str, order: AttemptOrder) -> Ended:
+    why = f"the agent on {node} is of an earlier version and would write secrets into its journal; it is being upgraded"
+    return Ended(attempt=order.id, ended_at=0.0, reason="spawn", error=why)
 
 
 def _too_early(node: str, order: AttemptOrder) -> Ended:

@@ -17,6 +17,7 @@ from typing import BinaryIO, TypeAlias, cast
 from hostler.backends.volumes import Volume
 from hostler.model.errors import FilesChanged, FilesError
 from hostler.model.record import record
+from hostler.snapshots.reserve import RESERVE
 
 Piece: TypeAlias = bytes | memoryview
 Each: TypeAlias = Callable[[Callable[[str], None], Iterable[str]], Iterable[None]]
@@ -128,6 +129,7 @@ class Sink:
         if self._unsynced >= SYNC_EVERY:
             self._sync()
             self._unsynced = 0
+            RESERVE.expect(os.path.dirname(self._output.name), 0)
 
     def write_all(self, pieces: Sequence[bytes]) -> None:
         """All of these. Each call gives the interpreter away, and waits to have it back: there is one for all."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from hostler.agent.files import CHANGED_MAX
+from hostler.backends.bounds import NodeFault
 from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import LinkError, PartlyFetched
 from hostler.model.files import LINKS_LEFT, Fetch, FileRef
@@ -310,7 +311,12 @@ PASSING = frozenset({
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether what failed is worth another try: the link was lost, or something is wrong with this machine."""
+    """Whether what failed is worth another try: the link was lost, or something is wrong with this machine.
+
+    What broke a limit is not: the same request would bring the same.
+    """
+    if isinstance(error, NodeFault):
+        return False
     return isinstance(error, LinkError) or (isinstance(error, OSError) and error.errno in PASSING)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import json
 import math
@@ -26,12 +25,11 @@ from hostler.backends.packing import LIBRARY, Packed, Packer
 from hostler.model.commands import AttemptOrder, WorkerOrder
 from hostler.model.errors import FilesChanged, FilesError, NotFound, PartlyFetched
 from hostler.model.files import SHA256, Fetch, FileRef, named_in
+from hostler.snapshots.reserve import RESERVE
 
 Dial: TypeAlias = Callable[[], Awaitable[Courier]]
 Result = TypeVar("Result")
 OWN = "hostler.workloads"
-SPARE_BYTES = 1 << 30
-"""What is left free on this machine for the journal and all else."""
 GROWTH = 256 << 20
 """Bytes by which files of an attempt may have grown since their sizes were told, all together, which is less than is
 spared: what a job has left may be written to still."""
@@ -289,12 +287,11 @@ class Carrier:
     def _expect_room(self, wanted: Sequence[Wanted]) -> int:
         """Bytes that are to come, at most; what is here already is looked for only where there is no room for all."""
         self._store.results.mkdir(mode=0o700, parents=True, exist_ok=True)
-        size, room = sum(each.size for each in wanted), shutil.disk_usage(self._store.results).free - SPARE_BYTES
+        size, room = sum(each.size for each in wanted), RESERVE.beside(self._store.results)
         if size > room:
             begun = come(wanted)
             size = sum(_to_come(each, begun) for each in wanted)
-        if size > room:
-            raise OSError(errno.ENOSPC, f"no room for {size} bytes in {self._store.results}")
+        RESERVE.expect(self._store.results, size)
         return size
 
     @asynccontextmanager

@@ -16,6 +16,7 @@ from hostler.backends import receiver
 from hostler.backends.arriving import Disk, Wanted, verified
 from hostler.backends.channel import words
 from hostler.model.errors import FilesError
+from hostler.snapshots.reserve import RESERVE
 
 LAST_WORDS = 300
 
@@ -44,6 +45,8 @@ class Receiver:
             moved()
             if "large" in told:
                 disk.begin(files[told["large"]].partial)
+                # Others may fill the disk meanwhile, and a file may grow.
+                RESERVE.expect(os.path.dirname(files[told["large"]].partial), 0)
             elif "landed" in told:
                 for size, found, said in told["landed"]:
                     wanted = files[len(hashes)]

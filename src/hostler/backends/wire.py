@@ -53,6 +53,7 @@ def queueing(worker: WorkerOrder, chunks: Sequence[ChunkOrder]) -> Facts:
 def _attempt(order: AttemptOrder, limits: Limits) -> dict[str, Any]:
     optional: dict[str, Any] = {"inputs": order.inputs, "disk_bytes": order.disk_bytes, "tell_s": order.tell_s}
     optional["setup"] = None if order.setup is None else asdict(order.setup)
+    optional["secrets"] = order.secret_values or None
     optional["build_s"] = None if order.setup is None or order.setup.file is None else limits.build_s
     return {
         "id": order.id,

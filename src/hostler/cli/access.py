@@ -22,7 +22,13 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"([0-9]{1,9})([smhdw])")
 
 TokenArgument = Annotated[str, Argument(metavar="NAME", help="Whose it is: letters, digits, dots, dashes.")]
-TOKEN_COLUMNS = (Column("NAME"), Column("SCOPE"), Column("MADE", right=True), Column("LEFT", right=True))
+TOKEN_COLUMNS = (
+    Column("NAME"),
+    Column("SCOPE"),
+    Column("OWNER", yields=True),
+    Column("MADE", right=True),
+    Column("LEFT", right=True),
+)
 AUDIT_COLUMNS = (
     Column("ENTRY", right=True),
     Column("WHEN"),
@@ -41,6 +47,10 @@ def create(
         str | None,
         Option(metavar="SPAN", help="How long it is good for, as 12h or 30d; by default until it is revoked."),
     ] = None,
+    owner: Annotated[
+        str | None,
+        Option(metavar="USER", help="Whose jobs are submitted with it; by default yours, as your own token has it."),
+    ] = None,
     as_json: Json = False,
     state_dir: StateDir = None,
 ) -> None:
@@ -51,8 +61,10 @@ def create(
     Example:
       hostler token create prometheus
       hostler token create ci --scope operate --expires 30d
+      hostler token create anna-laptop --scope operate --owner anna
     """
-    made = client(state_dir).create_token(name, scope, None if expires is None else _seconds(expires))
+    lifetime_s = None if expires is None else _seconds(expires)
+    made = client(state_dir).create_token(name, scope, lifetime_s, owner=owner)
     if as_json:
         say_json(made)
         return
@@ -127,7 +139,8 @@ def _token_row(each: View, now: float) -> tuple[str, ...]:
     left = "expired" if each["expired"] else "for ever"
     if each["left_s"] is not None and not each["expired"]:
         left = duration(each["left_s"])
-    return clean(each["name"]), each["scope"], duration(max(now - each["created_at"], 0.0)), left
+    made = duration(max(now - each["created_at"], 0.0))
+    return clean(each["name"]), each["scope"], clean(each["owner"] or "-"), made, left
 
 
 def _audit_lines(found: Sequence[View]) -> Iterator[str]:

@@ -171,6 +171,11 @@ GROUPS = {
             "audit": "access:audit",
         },
     ),
+    "secret": Group(
+        "set, list, remove",
+        "Store values that jobs need and nobody may read: API keys, tokens, passwords.",
+        {"set": "secrets:set_secret", "list": "secrets:list_secrets", "remove": "secrets:remove"},
+    ),
     "backup": Group(
         "create, verify, restore",
         "Back up what a controller knows, verify a backup, or restore one.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hostler.model.errors import UsageError
@@ -12,6 +12,7 @@ from hostler.model.errors import UsageError
 EXPORT = r"export[ \t]+"
 """What stands before a variable in files that shells read too."""
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+NAME_OF_SECRET = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}"  # noqa: S105 - the form of a name
 
 
 def variables(words: Sequence[str] | None, files: Sequence[Path] | None) -> dict[str, str]:
@@ -57,3 +58,21 @@ def _assignment(where: str, word: str, *, in_file: bool = False) -> tuple[str, s
     if name not in os.environ:
         raise UsageError(f"{where} {name} is not set here; write {name}=VALUE")
     return name, os.environ[name]
+
+
+def with_secrets(env: Mapping[str, str], words: Sequence[str] | None) -> dict[str, object]:
+    """The variables, and those of `NAME` and `NAME=SECRET` words, whose values are secrets."""
+    found: dict[str, object] = dict(env)
+    for word in words or ():
+        name, sign, secret = word.partition("=")
+        if not re.fullmatch(NAME, name) or not re.fullmatch(NAME_OF_SECRET, secret if sign else name):
+            raise UsageError(
+                f"--secret {name + sign!a} is not a variable with the name of a secret; write NAME, or NAME=SECRET "
+                "where the secret has another name. Values are given to `hostler secret set` alone"
+            )
+        if name in found:
+            raise UsageError(
+                f"{name} is given twice, by --secret and by --secret, --env or --env-file; keep one of them"
+            )
+        found[name] = {"secret": secret if sign else name}
+    return found

@@ -26,10 +26,14 @@ _KINDS: Mapping[Callable[[str], Any], str] = {int: "N", float: "NUMBER", Path: "
 
 
 def program_help(panels: Mapping[str, Mapping[str, str]], width: int) -> Iterator[str]:
-    """Help of the program: panels of commands, with a few words on each."""
+    """Help of the program: panels of commands, with a few words on each.
+
+    The first panel stands below the usage without its title: with it, all would not fit a screen of 24 lines.
+    """
     yield "Usage: hostler COMMAND ...   --help of a command has examples   --version"
-    for title, commands in panels.items():
-        yield title
+    for at, (title, commands) in enumerate(panels.items()):
+        if at:
+            yield title
         names = max(map(len, commands)) + len(INDENT)
         cells = [f"{INDENT}{name:<{names}}{about}" for name, about in commands.items()]
         columns = PANEL_COLUMNS if width >= PANEL_WIDTH else 1

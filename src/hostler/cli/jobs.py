@@ -50,11 +50,12 @@ INDENT = 11
 
 
 class Only(NamedTuple):
-    """Conditions of a list of jobs besides their states: a job group, a node, and a pattern of the name."""
+    """Conditions of a list of jobs besides their states: a job group, a node, a pattern of the name, and the owner."""
 
     group: str | None = None
     node: str | None = None
     called: str | None = None
+    mine: bool = False
 
 
 class State(StrEnum):
@@ -110,6 +111,7 @@ def jobs(
             help="Only jobs with such a name: a pattern as of a shell (*, ?, [abc]), or a part of it.",
         ),
     ] = None,
+    mine: Annotated[bool, Option("--mine", help="Only jobs that belong to the owner of your token.")] = False,
     limit: Annotated[
         int | None, Option(min=1, help=f"The newest so many; {SHOWN} by default, all with --json.")
     ] = None,
@@ -128,7 +130,7 @@ def jobs(
     """
     if group is not None:
         expect_group(group, "`hostler jobs --json` has the groups of jobs")
-    only = Only(group, node, None if name is None else _pattern(name))
+    only = Only(group, node, None if name is None else _pattern(name), mine)
     asked = client(state_dir)
     found, left_out = _newest(asked, state or [], limit if as_json else limit or SHOWN, only)
     if as_json:
@@ -317,7 +319,7 @@ def _pattern(name: str) -> str:
 def _newest(asked: Client, states: Sequence[str], limit: int | None, only: Only) -> tuple[Sequence[View], int]:
     """The newest jobs, at most `limit`, oldest first; and how many were left out."""
     if states or limit is None or only != Only():
-        found = list(asked.all_jobs(states, group=only.group, node=only.node, called=only.called))
+        found = list(asked.all_jobs(states, **only._asdict()))
         kept = found if limit is None else found[-limit:]
         return kept, len(found) - len(kept)
     known = sum(asked.status()["jobs"].values())
@@ -355,6 +357,7 @@ def _facts(detail: View, now: float) -> Mapping[str, object]:
     return {
         "job": f"{job['id']} {job['name']}",
         "key": job["key"] or "-",
+        "owner": job.get("owner") or "-",
         **_group_fact(detail),
         "state": standing(job),
         "why": job["why"] or "-",

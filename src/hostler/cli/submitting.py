@@ -12,7 +12,7 @@ from hostler.cli.common import Json, StateDir, client
 from hostler.cli.completing import complete_job_or_group
 from hostler.cli.constraints import ExcludeGpuModel, ExcludeNode, GpuModel, Label, Node, Provider, constraints
 from hostler.cli.declarations import Argument, Option, Typed
-from hostler.cli.environment import variables
+from hostler.cli.environment import variables, with_secrets
 from hostler.cli.submission import Group, followed, submit_group, submit_specs, waited
 from hostler.cli.words import assignments, whole
 from hostler.client.grids import (
@@ -42,7 +42,7 @@ Key = Annotated[str | None, Option(help="Idempotency key: submitting it again is
 OPTIONS = {
     "argv": "the command", "exclude_gpu_models": "--exclude-gpu-model", "exclude_nodes": "--exclude-node",
     "files": "--file", "gpu_models": "--gpu-model", "labels": "--label", "nodes": "--node", "outputs": "--output",
-    "providers": "--provider", "tiers": "--tier",
+    "providers": "--provider", "secrets": "--secret", "tiers": "--tier",
 }  # fmt: skip
 """The options of fields of a job whose names are not those of the fields."""
 After = Annotated[
@@ -68,6 +68,13 @@ Env = Annotated[
 EnvFile = Annotated[
     list[Path] | None,
     Option(metavar="FILE", help="File of environment variables, a line each; --env counts for more."),
+]
+Secret = Annotated[
+    list[str] | None,
+    Option(metavar="NAME[=SECRET]", help="Environment variable that is the secret of that name; repeat for several."),
+]
+Plain = Annotated[
+    bool, Option("--plain", help="Journal values under names like *_KEY and *_TOKEN; by default they are secrets.")
 ]
 PythonEnv = Annotated[
     str | None,
@@ -187,6 +194,8 @@ def submit(
     outputs: Outputs = None,
     env: Env = None,
     env_file: EnvFile = None,
+    secret: Secret = None,
+    plain: Plain = False,
     python_env: PythonEnv = None,
     walltime_s: Annotated[float | None, Option(help="Longest time an attempt may take, in seconds.")] = None,
     device: Device = None,
@@ -239,6 +248,7 @@ def submit(
       hostler submit --name train --wait -- python train.py && hostler fetch train
       hostler submit --name eval --after j17 --device gpu -- ./evaluate "model 3.pt"
       hostler submit --grid lr=0.1,0.03 --grid bs=16,32 -- python train.py --lr {lr} --bs {bs}
+      hostler submit --secret WANDB_API_KEY -- python train.py
       hostler submit --array 0-99%8 -- ./evaluate --part {index}
       hostler submit --jobs-file examples/jobs.yaml
     """
@@ -394,7 +404,8 @@ def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:
         "in_place": asked["in_place"],
         "files": asked["files"],
         "outputs": asked["outputs"] or (),
-        "env": variables(asked["env"], asked["env_file"]),
+        "env": with_secrets(variables(asked["env"], asked["env_file"]), asked["secret"]),
+        "plain": asked["plain"],
         "python_env": asked["python_env"],
         "walltime_s": asked["walltime_s"],
         "device": asked["device"],

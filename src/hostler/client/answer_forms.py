@@ -73,6 +73,9 @@ ANSWERS: Mapping[str, Any] = {
     "POST /tokens": "TokenMade",
     "DELETE /tokens/{name}": ["TokenView"],
     "GET /audit": ["AuditView"],
+    "GET /secrets": ["SecretView"],
+    "POST /secrets": "SecretView",
+    "DELETE /secrets/{name}": ["SecretView"],
     "GET /alerts": ["AlertView"],
     "GET /alerts/rules": ["RuleView"],
     "POST /alerts/rules/{name}/test": "ProbeView",
@@ -520,6 +523,7 @@ OBJECTS: Mapping[str, Any] = {
         "max_failures": ("int", "null"),
         "jobs": {"": "int"},
         "ended_at": ("float", "null"),
+        "owner": ("str", "null"),
     },
     "Health": {
         "at": "float",
@@ -626,6 +630,7 @@ OBJECTS: Mapping[str, Any] = {
         "cancelling": "bool",
         "done_share": ("float", "null"),
         "group": ("str", "null"),
+        "owner": ("str", "null"),
     },
     "KeepingView": {
         "name": "str",
@@ -1031,6 +1036,8 @@ OBJECTS: Mapping[str, Any] = {
         "schema": "int",
         "argv": ["str"],
         "env": {"": "str"},
+        "secrets": {"": "any"},
+        "plain": "bool",
         "submitter": ("SubmitterShell", "null"),
         "python_env": ("str", "null"),
         "environment": ("EnvironmentFile", "null"),
@@ -1040,6 +1047,11 @@ OBJECTS: Mapping[str, Any] = {
         "files": (["str"], "null"),
         "outputs": ["str"],
         "require_result": "bool",
+    },
+    "SecretView": {
+        "name": "str",
+        "set_at": "float",
+        "kept_in": "str",
     },
     "Seen": {
         "at": "float",
@@ -1093,6 +1105,7 @@ OBJECTS: Mapping[str, Any] = {
         "config": "str",
         "argv": ["str"],
         "env": {"": "str"},
+        "secrets": {"": "any"},
         "cwd": ("str", "null"),
         "order": {"": "any"},
     },
@@ -1252,6 +1265,7 @@ OBJECTS: Mapping[str, Any] = {
         "expires_at": ("float", "null"),
         "left_s": ("float", "null"),
         "expired": "bool",
+        "owner": ("str", "null"),
     },
     "TombView": {
         "path": "str",

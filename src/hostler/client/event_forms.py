@@ -520,6 +520,7 @@ OBJECTS: Mapping[str, Any] = {
         "spec": "GroupSpec",
         "first": "int",
         "size": "int",
+        "owner": ("str", "null"),
     },
     "HourEnded": {"kind": "str"},
     "IdleResourceDetected": {
@@ -578,6 +579,7 @@ OBJECTS: Mapping[str, Any] = {
         "after": ["str"],
         "why": ("str", "null"),
         "group": ("str", "null"),
+        "owner": ("str", "null"),
     },
     "JobsLeft": {
         "kind": "str",
@@ -897,6 +899,7 @@ OBJECTS: Mapping[str, Any] = {
         "command": ["str"],
         "cwd": ("str", "null"),
         "env": {"": "str"},
+        "secrets": {"": "any"},
         "resources": "Resources",
         "retry": "Retry",
         "walltime_s": ("float", "null"),
@@ -945,6 +948,7 @@ OBJECTS: Mapping[str, Any] = {
         "sha256": "str",
         "scope": "str",
         "expires_at": ("float", "null"),
+        "owner": ("str", "null"),
     },
     "TokenRevoked": {
         "kind": "str",

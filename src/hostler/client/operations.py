@@ -81,13 +81,15 @@ class Operations:
         group: str | None = None,
         node: str | None = None,
         called: str | None = None,
+        mine: bool = False,
     ) -> Answer[Rows[shapes.JobView]]:
         """Jobs in order of submission beyond number `after`, at most `limit` of them.
 
-        Only those of a `group`, those that run or ran last on a `node`, and those whose name fits the shell-style
-        pattern `called`, if these are given.
+        Only those of a `group`, those that run or ran last on a `node`, those whose name fits the shell-style pattern
+        `called`, and those that belong to the owner of the token (`mine`), if these are given.
         """
-        return rows("/jobs", limit, state=list(states), after=after, group=group, node=node, called=called)
+        only = {"group": group, "node": node, "called": called, "mine": "true" if mine else None}
+        return rows("/jobs", limit, state=list(states), after=after, **only)
 
     @operation
     def named(self, names: Sequence[str]) -> Answer[Rows[shapes.JobView]]:
@@ -103,9 +105,11 @@ class Operations:
         group: str | None = None,
         node: str | None = None,
         called: str | None = None,
+        mine: bool = False,
     ) -> Pages[shapes.JobView]:
         """Every job beyond number `after`, in order of submission, page by page; only some of them as `jobs` has it."""
-        return pages("/jobs", state=list(states), after=after, group=group, node=node, called=called)
+        only = {"group": group, "node": node, "called": called, "mine": "true" if mine else None}
+        return pages("/jobs", state=list(states), after=after, **only)
 
     @operation
     def submit_group(
@@ -564,15 +568,37 @@ class Operations:
 
     @operation
     def create_token(
-        self, name: str, scope: str = "read", lifetime_s: float | None = None, *, key: str | None = None
+        self,
+        name: str,
+        scope: str = "read",
+        lifetime_s: float | None = None,
+        *,
+        owner: str | None = None,
+        key: str | None = None,
     ) -> Answer[shapes.TokenMade]:
-        """Make a token; it is told this once."""
-        return write("POST", "/tokens", given(name=name, scope=scope, lifetime_s=lifetime_s), key)
+        """Make a token; it is in this answer only. Jobs that are submitted with it belong to `owner`, by default to the
+        owner of the token that this client has."""
+        return write("POST", "/tokens", given(name=name, scope=scope, lifetime_s=lifetime_s, owner=owner), key)
 
     @operation
     def revoke_token(self, name: str, *, key: str | None = None) -> Answer[Rows[shapes.TokenView]]:
         """Let nobody in by a token any more; returns those that are left."""
         return write("DELETE", f"/tokens/{part(name)}", key=key)
+
+    @operation
+    def secrets(self) -> Answer[Rows[shapes.SecretView]]:
+        """All secrets by name; no operation returns a value."""
+        return rows("/secrets")
+
+    @operation
+    def set_secret(self, name: str, value: str, *, key: str | None = None) -> Answer[shapes.SecretView]:
+        """Keep a secret under a name; the value it had is gone."""
+        return write("POST", "/secrets", given(name=name, value=value), key)
+
+    @operation
+    def remove_secret(self, name: str, *, key: str | None = None) -> Answer[Rows[shapes.SecretView]]:
+        """Forget a secret; returns those that are left."""
+        return write("DELETE", f"/secrets/{part(name)}", key=key)
 
     @operation
     def disk(self, node: str | None = None) -> Answer[shapes.RetentionView]:

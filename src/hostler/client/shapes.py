@@ -774,6 +774,7 @@ class GroupView(TypedDict):
     max_failures: int | None
     jobs: dict[str, int]
     ended_at: float | None
+    owner: str | None
 
 
 class Health(TypedDict):
@@ -939,6 +940,7 @@ class JobView(TypedDict):
     cancelling: bool
     done_share: float | None
     group: str | None
+    owner: str | None
 
 
 class KeepingView(TypedDict):
@@ -1571,6 +1573,8 @@ class ScriptPayload(TypedDict):
     schema: Literal[1]
     argv: list[str]
     env: dict[str, str]
+    secrets: dict[str, Any]
+    plain: bool
     submitter: SubmitterShell | None
     python_env: str | None
     environment: EnvironmentFile | None
@@ -1589,6 +1593,8 @@ class ScriptPayloadInput(TypedDict):
     schema: Literal[1]
     argv: list[str]
     env: NotRequired[dict[str, str]]
+    secrets: NotRequired[dict[str, Any]]
+    plain: NotRequired[bool]
     submitter: NotRequired[SubmitterShellInput | None]
     python_env: NotRequired[str | None]
     environment: NotRequired[EnvironmentFileInput | None]
@@ -1598,6 +1604,27 @@ class ScriptPayloadInput(TypedDict):
     files: NotRequired[list[str] | None]
     outputs: NotRequired[list[str]]
     require_result: NotRequired[bool]
+
+
+class SecretBodyInput(TypedDict):
+    """A secret to be kept: text of at most 64 KiB in UTF-8, without NUL."""
+
+    name: str
+    value: str
+
+
+class SecretValueInput(TypedDict):
+    """A secret as the value of an environment variable."""
+
+    secret: str
+
+
+class SecretView(TypedDict):
+    """A secret as it is shown: never its value."""
+
+    name: str
+    set_at: float
+    kept_in: str
 
 
 class Seen(TypedDict):
@@ -1635,6 +1662,7 @@ class ShortJobInput(TypedDict):
     files: NotRequired[list[str] | None]
     outputs: NotRequired[list[str]]
     env: NotRequired[dict[str, Any]]
+    plain: NotRequired[bool]
     python_env: NotRequired[str | None]
     parameters: NotRequired[dict[str, Any]]
     after: NotRequired[list[str]]
@@ -1759,6 +1787,7 @@ class StagePayload(TypedDict):
     config: str
     argv: list[str]
     env: dict[str, str]
+    secrets: dict[str, Any]
     cwd: str | None
     order: dict[str, Any]
 
@@ -1771,6 +1800,7 @@ class StagePayloadInput(TypedDict):
     config: str
     argv: list[str]
     env: NotRequired[dict[str, str]]
+    secrets: NotRequired[dict[str, Any]]
     cwd: NotRequired[str | None]
     order: dict[str, Any]
 
@@ -1999,6 +2029,7 @@ class TokenBodyInput(TypedDict):
     name: str
     scope: NotRequired[ScopeInput]
     lifetime_s: NotRequired[float | None]
+    owner: NotRequired[str | None]
 
 
 class TokenMade(TypedDict):
@@ -2017,6 +2048,7 @@ class TokenView(TypedDict):
     expires_at: float | None
     left_s: float | None
     expired: bool
+    owner: str | None
 
 
 class TombView(TypedDict):

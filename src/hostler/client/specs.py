@@ -56,7 +56,9 @@ class JobOptions(TypedDict, total=False):
     outputs: Sequence[str] | str
     """Patterns of files it leaves, which are fetched; by default, where a folder is sent, all new and changed files."""
     env: Mapping[str, object]
-    """Environment variables."""
+    """Environment variables; `{"secret": NAME}` as a value is that secret (`hostler secret set NAME`)."""
+    plain: bool
+    """Whether values under names that look like credentials are journalled instead of stored as secrets of the job."""
     python_env: str | None
     """The file of `cwd` that states its Python environment; `none`: nothing is built."""
     walltime_s: float | None
@@ -141,6 +143,10 @@ def _are_texts(value: object) -> bool:
     return isinstance(value, list | tuple) and all(map(_is_text, value))
 
 
+def _is_secret(value: object) -> bool:
+    return isinstance(value, Mapping) and value.keys() == {"secret"} and _is_text(value["secret"])
+
+
 def _are_numbers(value: object) -> bool:
     return isinstance(value, Mapping) and all(_is_text(name) and _is_number(each) for name, each in value.items())
 
@@ -154,7 +160,7 @@ _KINDS: Mapping[str, _Kind] = {
     **dict.fromkeys(("name", "key", "python_env", "config"), _TEXT),
     **dict.fromkeys(("walltime_s", "vram_gb", "memory_gb", "cpus"), _NUMBER),
     **dict.fromkeys(("priority", "gpus"), _WHOLE),
-    **dict.fromkeys(("in_place", "shards", "shared", "require_result", "checkpoints"), _FLAG),
+    **dict.fromkeys(("in_place", "shards", "shared", "require_result", "checkpoints", "plain"), _FLAG),
     **dict.fromkeys(
         ("files", "outputs", "nodes", "exclude_nodes", "gpu_models", "exclude_gpu_models", "providers"), _NAMES
     ),
@@ -164,10 +170,11 @@ _KINDS: Mapping[str, _Kind] = {
         lambda value: (
             isinstance(value, Mapping)
             and all(
-                _is_text(name) and isinstance(each, str | int | float | os.PathLike) for name, each in value.items()
+                _is_text(name) and (isinstance(each, str | int | float | os.PathLike) or _is_secret(each))
+                for name, each in value.items()
             )
         ),
-        "variables with their values, as {'SEED': '1'}",
+        "variables with their values, as {'SEED': '1'} or {'TOKEN': {'secret': 'name'}}",
     ),
     "labels": _Kind(
         lambda value: isinstance(value, Mapping) and all(map(_is_text, (*value, *value.values()))),
@@ -192,12 +199,14 @@ _MAYBE_NONE = frozenset(
 
 def script_spec(argv: Sequence[str], options: JobOptions) -> dict[str, Any]:
     """The spec of a command (`shapes.JobSpecInput`); its folder is yet to be sent. Raises `UsageError`."""
-    cwd = options.get("cwd", ".")
+    cwd, env = options.get("cwd", "."), options.get("env", {})
     payload = {
         "kind": "script",
         "schema": 1,
         "argv": list(argv),
-        "env": {name: str(value) for name, value in options.get("env", {}).items()},
+        "env": {name: str(value) for name, value in env.items() if not isinstance(value, Mapping)},
+        "secrets": {name: value["secret"] for name, value in env.items() if isinstance(value, Mapping)},
+        "plain": options.get("plain", False),
         "python_env": options.get("python_env"),
         "cwd": None if cwd is None else _folder(cwd),
         "in_place": options.get("in_place", False),

@@ -104,6 +104,7 @@ def _job_submitted(state: State, index: Index, event: events.JobSubmitted) -> No
         after=event.after,
         wanted=event.why,
         group=event.group,
+        owner=event.owner,
         max_running=None if event.group is None else state.groups[event.group].spec.max_running,
     )
     state.next_job = max(state.next_job, job.number + 1)

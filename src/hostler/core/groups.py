@@ -106,6 +106,7 @@ def view(index: Index, group: JobGroup) -> GroupView:
             "cancelled": group.cancelled,
         },
         ended_at=None if group.open else group.ended_at,
+        owner=group.owner,
     )
 
 
@@ -139,7 +140,13 @@ def _submitted(state: State, index: Index, event: GroupSubmitted) -> None:
         raise IllegalTransition(f"{event} does not fit: the id is taken")
     number = int(event.group[1:])
     state.groups[event.group] = JobGroup(
-        id=event.group, number=number, spec=event.spec, first=event.first, size=event.size, submitted_at=state.at
+        id=event.group,
+        number=number,
+        spec=event.spec,
+        first=event.first,
+        size=event.size,
+        submitted_at=state.at,
+        owner=event.owner,
     )
     state.next_group = max(state.next_group, number + 1)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from itertools import islice
 
+from hostler.core.access.state import Sharing
 from hostler.core.alerting.state import Watching
 from hostler.core.care.state import Heard
 from hostler.core.conduct import Conduct
@@ -200,6 +201,7 @@ class Index:
     """When devices are to be looked at again."""
     chores: set[str] = field(default_factory=set)
     """What is due now of what the core does from time to time."""
+    sharing: Sharing = field(default_factory=Sharing)
     draining: bool = False
     """Nothing new is put on any device."""
     loops_due: set[str] = field(default_factory=set)

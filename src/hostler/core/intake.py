@@ -6,7 +6,7 @@ must not count is refused with an event of its own, so that it is counted and ca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -23,12 +23,14 @@ from hostler.core import (
     restoring,
     sweeping,
 )
-from hostler.core.access import intake as access
+from hostler.core.access import intake as access, sharing
+from hostler.core.access.state import Sharing
 from hostler.core.alerting import intake as alerting
 from hostler.core.care import intake as care
 from hostler.core.index import Index
 from hostler.core.loop import closing, intake as loop, owners
 from hostler.core.orders import sweep_of_worker, worker_id
+from hostler.core.slices import Slices
 from hostler.core.state import Device, Job, Node, State, Sweep, sweep_payload
 from hostler.core.trust import canary
 from hostler.model import events, inputs
@@ -49,6 +51,8 @@ UNBLAMED_RETURNS = frozenset({"recalled", "trimmed", "parted", "agent_restarted"
 def take(state: State, index: Index, given: Input, emit: Emit) -> Any:
     """Turn one input into events; the answer is for whoever gave the input (the ids of submitted jobs, say).
 
+    Of an input with much in it the answer is a generator, which does the work in slices and returns the answer.
+
     Raises `UsageError` or `Conflict` when the input asks for what cannot be; nothing is emitted then.
     """
     return TAKES[type(given)](state, index, legible(given), emit)
@@ -59,14 +63,24 @@ def _asked(state: State, index: Index, given: inputs.Asked, emit: Emit) -> Any:
     known = access.known_answer(state, index, given)
     if known is not None:
         return known.answer
+    sharing.expect_own(state, index, given)
     before = state.seq
-    answer = take(state, index, given.given, emit)
+    answer = take(state, index, given.given, sharing.signed(index, given, emit))
+    if isinstance(answer, Generator):
+        return _asked_in_slices(state, given, before, answer, emit)
+    emit(access.accepted(given, state.seq - before, answer))
+    return answer
+
+
+def _asked_in_slices(state: State, given: inputs.Asked, before: int, work: Slices[Any], emit: Emit) -> Slices[Any]:
+    answer = yield from work
     emit(access.accepted(given, state.seq - before, answer))
     return answer
 
 
 def _begin(state: State, index: Index, given: inputs.Begin, emit: Emit) -> None:
     index.watching.fleet = None if given.nodes is None else frozenset(given.nodes)
+    index.sharing = Sharing(user=given.user, shared_jobs=given.shared_jobs)
     emit(events.ControllerStarted(version=given.version, epoch=given.epoch))
 
 
@@ -302,6 +316,7 @@ TAKES: dict[type, Take] = {
     inputs.NodeGoes: draining.goes,
     inputs.CreateToken: access.create_token,
     inputs.RevokeToken: access.revoke_token,
+    inputs.NoteSecret: access.note_secret,
     inputs.Asked: _asked,
     inputs.Knowing: past.knowing(take),
     inputs.Reported: reports.reported(take),

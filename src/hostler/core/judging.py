@@ -77,9 +77,9 @@ def fail_attempt(
     why = f"{what} ({verdict.why})"
     reason = None if ended is None else ended.reason
     against = trust.against(state, job, failure, reported=ended is not None, doubtful=doubtful)
-    if reason in (retry.ENVIRONMENT, retry.IMPORTS, retry.REFUSED):
+    if reason in (retry.ENVIRONMENT, retry.IMPORTS, retry.REFUSED, retry.SECRET):
         against = ()  # no device is worse for it
-    is_permanent = reason in (retry.COMMAND, retry.IMPORTS, retry.REFUSED)
+    is_permanent = reason in (retry.COMMAND, retry.IMPORTS, retry.REFUSED, retry.SECRET)
     if is_permanent or reason == retry.ENVIRONMENT:
         why = _told(state, job, what, reason)
     if verdict.again and reason != retry.ENVIRONMENT:
@@ -119,6 +119,8 @@ def _told(state: State, job: Job, what: str, reason: str | None) -> str:
     """What kept a job from being started, and what to do about it."""
     if reason == retry.COMMAND or job.attempt is None:
         return f"{what}. {_remedy(job)}"
+    if reason == retry.SECRET:
+        return f"{what}, then run `hostler retry {job.id}`"
     if reason == retry.REFUSED:
         return f"no process can be started from this job: {what}. Submit it with another command or environment"
     node = state.nodes[state.devices[job.attempt.device].spec.node].spec

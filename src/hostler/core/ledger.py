@@ -22,11 +22,11 @@ class Ledger:
 
     start: int
     stop: int
+    free: list[Interval]
+    free_items: int
     done: list[Interval] = field(default_factory=list)
-    free: list[Interval] = field(default_factory=list)
     leased: dict[str, Interval] = field(default_factory=dict)
     done_items: int = 0
-    free_items: int = 0
 
     @property
     def total(self) -> int:

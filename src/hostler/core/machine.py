@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
 from hostler.core import (
@@ -27,6 +27,7 @@ from hostler.core.index import Index
 from hostler.core.invariants import Audit, validate
 from hostler.core.loop.decide import populate
 from hostler.core.rebuilding import rebuilt
+from hostler.core.slices import Slices, finished
 from hostler.core.state import State
 from hostler.core.trust import canary, decide as trust
 from hostler.model.codec import legible
@@ -109,6 +110,14 @@ class Core:
         Time never goes back, and never stands still: where the clock was set back (between two calls, or between two
         lives of the controller), the core's time goes on from the newest event at the clock's pace.
         """
+        return finished(self.handled(now, *inputs))
+
+    def handled(self, now: float, *inputs: Input) -> Slices[Outcome]:
+        """The same in slices: it pauses within a large submission, and returns the outcome.
+
+        Between two pauses the state is that of a prefix of the entries, and may be read. Until the end nothing else may
+        be handled.
+        """
         entries: list[Entry] = []
         commands: list[Command] = []
         left: list[PastJob] = []
@@ -124,7 +133,9 @@ class Core:
             entries.append(entry)
             commands.extend(orders.commands(self.state, self.index, event))
 
-        answers = [self._take(given, emit) for given in inputs]
+        answers = []
+        for given in inputs:
+            answers.append((yield from self._take(given, emit)))
         try:
             self._decide(emit)
         except EventRefused as refusal:
@@ -183,14 +194,15 @@ class Core:
         self._clock = now
         return now + self._ahead_s
 
-    def _take(self, given: Input, emit: decide.Emit) -> Any:
+    def _take(self, given: Input, emit: decide.Emit) -> Slices[Any]:
         before = self.state.seq
         try:
             _expect_texts(given)
             told = given.given if isinstance(given, Reported) else given
             if isinstance(told, READ_BACK_WHOLE):
                 _expect_readable(told, type(told).__name__)
-            return intake.take(self.state, self.index, given, emit)
+            answer = intake.take(self.state, self.index, given, emit)
+            return (yield from answer) if isinstance(answer, Generator) else answer
         except CorruptState:
             raise
         except EventRefused as refusal:

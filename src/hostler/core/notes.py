@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from hostler.core import away, cordons, environments, foreign_use, gates
 from hostler.core.index import Index
+from hostler.core.slices import SLICE, Slices
 from hostler.core.starting import DRAINING
 from hostler.core.state import Job, State
 from hostler.core.stuck import never_on
@@ -27,11 +28,13 @@ WAITS_FOR_UP = True, f"{DRAINING}; it starts after the next `hostler up`"
 KINDS = {"gpu": ("a GPU", "CPU slot"), "cpu": ("a CPU slot", "GPU")}
 
 
-def notes_of(state: State, index: Index, jobs: Iterable[Job]) -> Sequence[SubmitNote]:
-    """Of these jobs, those that wait and that no device can take now; at most `NOTES_MOST` reasons."""
+def notes_of(state: State, index: Index, jobs: Iterable[Job]) -> Slices[Sequence[SubmitNote]]:
+    """Of these jobs, those that wait and that no device can take now; at most `NOTES_MOST` reasons. It pauses."""
     known: dict[object, tuple[bool, str] | None] = {}
     found: dict[tuple[bool, str], list[str]] = {}
-    for job in jobs:
+    for at, job in enumerate(jobs, 1):
+        if at % SLICE == 0:
+            yield
         if job.state is not JobState.PENDING:
             continue
         way = job.spec.work, job.spec.resources, gates.runs_in_place(job), environments.key_of(job.spec.payload)
@@ -57,11 +60,13 @@ def with_earlier_files(state: State, specs: Iterable[JobSpec], ids: Iterable[str
     return [name for name, given, kept in known if snapshot_of(given) != snapshot_of(kept)]
 
 
-def gpu_by_default(state: State, index: Index, jobs: Iterable[Job]) -> int:
-    """How many of these jobs take a GPU or wait for one, as they state no device."""
+def gpu_by_default(state: State, index: Index, jobs: Iterable[Job]) -> Slices[int]:
+    """How many of these jobs take a GPU or wait for one, as they state no device. It pauses."""
     waits: dict[object, bool] = {}
     count = 0
-    for job in jobs:
+    for at, job in enumerate(jobs, 1):
+        if at % SLICE == 0:
+            yield
         way = job.spec.work, job.spec.resources, gates.runs_in_place(job)
         if way not in waits:
             waits[way] = gates.waits_for_gpu(state, index, job)
@@ -69,14 +74,14 @@ def gpu_by_default(state: State, index: Index, jobs: Iterable[Job]) -> int:
     return count
 
 
-def expect_none(state: State, index: Index, fresh: Iterable[JobSubmitted]) -> None:
-    """Raise `SpecError` if there is a note on a job that is about to be submitted."""
-    jobs = [
+def expect_none(state: State, index: Index, fresh: Iterable[JobSubmitted]) -> Slices[None]:
+    """Raise `SpecError` if there is a note on a job that is about to be submitted. It pauses."""
+    jobs = (
         Job(id=each.job, number=int(each.job[1:]), spec=each.spec, priority=each.spec.priority, submitted_at=state.at)
         for each in fresh
-    ]
-    names = {job.id: job.spec.name for job in jobs}
-    for note in notes_of(state, index, jobs):
+    )
+    names = {each.job: each.spec.name for each in fresh}
+    for note in (yield from notes_of(state, index, jobs)):
         more = f" and {note.count - 1} more" if note.count > 1 else ""
         what = "cannot start now" if note.fits else "cannot run on any device"
         raise SpecError(f"job {names[note.job]!r}{more} {what}: {note.why}. Nothing was submitted, as strict asks")

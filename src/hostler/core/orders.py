@@ -378,6 +378,7 @@ def _launch(state: State, index: Index, job: Job, attempt: Attempt) -> Launch:
         ask=None if node.pool is None else _ask(state, index, job, attempt),
         disk_bytes=_disk_bytes(job, node),
         setup=environments.setup_of(payload, argv, node),
+        secrets=payload.secrets,
     )
     return Launch(node=node.name, order=order)
 

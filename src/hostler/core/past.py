@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from hostler.core import dependencies
+from hostler.core.access import sharing
 from hostler.core.index import AGAIN, Index
 from hostler.core.loop import leaving
 from hostler.core.roll import without
@@ -130,6 +131,9 @@ def knowing(take: Take) -> Take:
             raise Outdated("jobs have left the state since it was looked for those that are named; look again")
         asked = given.given.given if isinstance(given.given, inputs.Asked) else given.given
         fresh = [each for each in given.looked.jobs if each.id not in state.jobs]
+        if isinstance(given.given, inputs.Asked):
+            found = [loaded(each.data).job for each in fresh]
+            sharing.expect_own(state, index, given.given, found)
         if fresh and isinstance(asked, inputs.Cancel | inputs.SetPriority | inputs.Retry):
             _refuse_if_over(state, fresh, asked)
         if isinstance(asked, inputs.RetryGroup):

@@ -10,6 +10,7 @@ from hostler.core import dependencies, groups, judging, notes
 from hostler.core.index import Index
 from hostler.core.loop import closing, intake as loop, spawning
 from hostler.core.naming import find_job
+from hostler.core.slices import SLICE, Slices
 from hostler.core.state import Job, JobGroup, State, Sweep
 from hostler.core.submission import admit
 from hostler.model import events, inputs
@@ -24,32 +25,37 @@ GroupAnswer: TypeAlias = tuple[str | None, Sequence[str], Sequence[str]]
 Take: TypeAlias = Callable[[State, Index, Any, Emit], Any]
 
 
-def _submit(state: State, index: Index, given: inputs.Submit, emit: Emit) -> tuple[str, ...]:
-    ids, fresh = admit(state, given.specs)
+def _submit(state: State, index: Index, given: inputs.Submit, emit: Emit) -> Slices[tuple[str, ...]]:
+    ids, fresh = yield from admit(state, given.specs)
     if given.strict:
-        notes.expect_none(state, index, fresh)
-    _queue(state, fresh, emit)
+        yield from notes.expect_none(state, index, fresh)
+    yield from _queue(state, fresh, emit)
     return ids
 
 
-def _submit_group(state: State, index: Index, given: inputs.SubmitGroup, emit: Emit) -> GroupAnswer:
+def _submit_group(state: State, index: Index, given: inputs.SubmitGroup, emit: Emit) -> Slices[GroupAnswer]:
     groups.expect_valid(given)
-    ids, fresh = admit(state, given.jobs)
+    ids, fresh = yield from admit(state, given.jobs)
     if not fresh:
         return groups.newest_of(state, ids), ids, ids
     if given.strict:
-        notes.expect_none(state, index, fresh)
+        yield from notes.expect_none(state, index, fresh)
     made = groups.submitted(state, given, fresh)
     emit(made)
-    _queue(state, [replace(event, group=made.group) for event in fresh], emit)
+    yield from _queue(state, [replace(event, group=made.group) for event in fresh], emit)
     new = {event.job for event in fresh}
     return made.group, ids, tuple(name for name in ids if name not in new)
 
 
-def _queue(state: State, fresh: Sequence[events.JobSubmitted], emit: Emit) -> None:
-    for event in fresh:
+def _queue(state: State, fresh: Sequence[events.JobSubmitted], emit: Emit) -> Slices[None]:
+    """Queue jobs. Nothing else is decided or taken between its pauses."""
+    for at, event in enumerate(fresh, 1):
         emit(event)
-    for event in fresh:
+        if at % SLICE == 0:
+            yield
+    for at, event in enumerate(fresh, 1):
+        if at % SLICE == 0:
+            yield
         judging.fail_if_orphaned(state, state.jobs[event.job], emit)
 
 

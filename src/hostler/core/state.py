@@ -95,6 +95,8 @@ class Job:
     """What made the controller want it; `None` where somebody asked for it."""
     group: str | None = None
     """The job group it was submitted in."""
+    owner: str | None = None
+    """The person it belongs to; `None`: the user that the controller runs as."""
     max_running: int | None = None
     """Jobs of its group that may hold devices at the same time; `None`: any number."""
     why: str | None = None
@@ -150,6 +152,8 @@ class JobGroup:
     cancelled: int = 0
     ended_at: float | None = None
     """When a job of it ended last."""
+    owner: str | None = None
+    """The person it belongs to; `None`: the user that the controller runs as."""
     in_vain: tuple[str, ...] = ()
     """As of a job: jobs that came after it, failed because it did, and have left the state."""
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
+from typing import TypeAlias
 
 from hostler.core import naming
+from hostler.core.slices import SLICE, Slices
 from hostler.core.state import State
 from hostler.model.codec import digest, spec_fault
 from hostler.model.errors import Conflict, NotFound, SpecError, UsageError
 from hostler.model.events import JobSubmitted
 from hostler.model.patterns import pattern_fault
+from hostler.model.secrets import OWN, is_own
 from hostler.model.texts import NUL_RULE
 from hostler.model.work import (
     ARGV_MAX_BYTES,
@@ -27,35 +30,61 @@ FARTHEST = 1 << 512
 """Bound of a sweep's range, so that lengths and speeds can be floating-point numbers."""
 
 
-def admit(state: State, specs: Sequence[JobSpec]) -> tuple[tuple[str, ...], list[JobSubmitted]]:
+Admitted: TypeAlias = tuple[tuple[str, ...], list[JobSubmitted]]
+
+
+class VettedSpecs(tuple[JobSpec, ...]):
+    """Specs of a submission, each of which is valid by itself: `admit` does not look at that again."""
+
+
+def vetted(specs: Sequence[JobSpec]) -> Slices[tuple[JobSpec, ...]]:
+    """The specs as `VettedSpecs`, or as they are where one is not valid: `admit` names the fault then.
+
+    It needs no state, and pauses every `SLICE` specs: a large submission is vetted before the core takes it.
+    """
+    for at, spec in enumerate(specs, 1):
+        try:
+            _check(spec)
+        except SpecError:
+            return tuple(specs)
+        if at % SLICE == 0:
+            yield
+    return VettedSpecs(specs)
+
+
+def admit(state: State, specs: Sequence[JobSpec]) -> Slices[Admitted]:
     """Ids for `specs`, in order, and the events that make those of them jobs which are none yet, dependencies first.
 
     A spec whose key is known is the job it was then, if the specs are equal. Raises `Conflict` where they differ and
-    `SpecError` where a spec cannot be; the state is not touched.
+    `SpecError` where a spec cannot be; the state is not touched. It pauses now and then (`SLICE`).
     """
-    ids = _assign(state, specs)
+    ids = yield from _assign(state, specs)
     names = {spec.key: name for spec, name in zip(specs, ids, strict=True) if spec.key is not None}
     jobs = _dependencies(state, [spec for spec, name in zip(specs, ids, strict=True) if name not in state.jobs], names)
-    fresh = [
-        JobSubmitted(job=name, spec=spec, after=_resolve(spec, jobs))
-        for spec, name in zip(specs, ids, strict=True)
-        if name not in state.jobs
-    ]
+    fresh = []
+    for at, (spec, name) in enumerate(zip(specs, ids, strict=True), 1):
+        if name not in state.jobs:
+            fresh.append(JobSubmitted(job=name, spec=spec, after=_resolve(spec, jobs)))
+        if at % SLICE == 0:
+            yield
     return ids, _dependencies_first(fresh)
 
 
-def _assign(state: State, specs: Sequence[JobSpec]) -> tuple[str, ...]:
+def _assign(state: State, specs: Sequence[JobSpec]) -> Slices[tuple[str, ...]]:
     """The id of each spec: that of an equal job under the same key, or the next free number."""
     number = state.next_job
     taken: dict[str, str] = {}
     ids = []
-    for spec in specs:
+    for at, spec in enumerate(specs, 1):
+        if at % SLICE == 0:
+            yield
         known = None if spec.key is None else _known(state, spec)
         if spec.key is not None and spec.key in taken:
             raise SpecError(f"the key {spec.key!r} is used twice in one submission; keys name one job each")
         name = known or f"j{number}"
         if known is None:
-            _check(spec)
+            if not isinstance(specs, VettedSpecs):
+                _check(spec)
             number += 1
         if spec.key is not None:
             taken[spec.key] = name
@@ -74,15 +103,20 @@ def _known(state: State, spec: JobSpec) -> str | None:
 
 
 def _identity(spec: JobSpec) -> JobSpec:
-    """The spec without snapshot, shell and environment: a job that is submitted again under its key keeps its own."""
+    """The spec without snapshot, shell, environment and the values that came with it as secrets.
+
+    A job that is submitted again under its key keeps its own.
+    """
     payload = spec.payload
     if isinstance(payload, StagePayload):
         return spec
     if isinstance(payload, SweepPayload):
         return spec if payload.snapshot is None else replace(spec, payload=replace(payload, snapshot=None))
-    if payload.snapshot is None and payload.submitter is None and payload.environment is None:
+    own = {name: OWN for name, ref in payload.secrets.items() if is_own(ref)}
+    if not own and payload.snapshot is None and payload.submitter is None and payload.environment is None:
         return spec
-    return replace(spec, payload=replace(payload, snapshot=None, submitter=None, environment=None))
+    kept = replace(payload, snapshot=None, submitter=None, environment=None, secrets={**payload.secrets, **own})
+    return replace(spec, payload=kept)
 
 
 def _check(spec: JobSpec) -> None:
@@ -139,6 +173,9 @@ def _check_variables(name: str, payload: ScriptPayload) -> None:
     for variable in payload.env:
         if not variable or "=" in variable:
             raise SpecError(f"job {name!r}: env has the variable {variable!a}; a name has no '=' and is not empty")
+    twice = sorted(payload.env.keys() & payload.secrets.keys())
+    if twice:
+        raise SpecError(f"job {name!r}: {twice[0]} is in env and in secrets; leave it out of one of them")
 
 
 def _check_folder(name: str, payload: ScriptPayload) -> None:

@@ -124,6 +124,7 @@ def job_view(state: State, job: Job) -> JobView:
         cancelling=job.cancelling is not None,
         done_share=None if sweep is None else sweep.ledger.done_items / sweep.ledger.total,
         group=job.group,
+        owner=job.owner,
     )
 
 

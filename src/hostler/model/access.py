@@ -15,6 +15,8 @@ LOCAL = "local"
 TokenName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Digest: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """The SHA-256 of a token, in hexadecimal. Of the token itself nothing is kept anywhere."""
+Owner: TypeAlias = Annotated[str, Field(max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
+"""The person that a token and the jobs submitted with it belong to."""
 
 
 class Scope(StrEnum):
@@ -39,6 +41,8 @@ class Holder:
 
     name: str
     scope: Scope
+    owner: str | None = None
+    """The person that the jobs submitted under this name belong to; `None`: the user that the controller runs as."""
 
 
 @record
@@ -53,6 +57,8 @@ class TokenView:
     left_s: float | None
     """Seconds until then by the controller's time, which may differ from that of the machine that asks."""
     expired: bool
+    owner: str | None = None
+    """Whose the jobs are that are submitted with it; `null`: those of the user that the controller runs as."""
 
 
 @record

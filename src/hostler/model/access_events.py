@@ -18,6 +18,8 @@ class TokenCreated:
     scope: Scope
     expires_at: float | None
     """`None`: until it is revoked."""
+    owner: str | None = None
+    """`None`: the user that the controller runs as."""
 
 
 @record

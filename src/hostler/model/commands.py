@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any
 
 from hostler.model.batch import Ask
@@ -54,6 +55,10 @@ class AttemptOrder:
     """The node starts it only with so much free space where it writes; `None`: with whatever there is."""
     setup: Setup | None = None
     """`None`: nothing; so it is everywhere but on machines with an agent of their own."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Variables whose values are secrets, by the names of these."""
+    secret_values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The values of these variables, once they are known: just before the order goes to its node."""
 
 
 @record

@@ -8,6 +8,7 @@
     │   ├── SpecError            a job, sweep or payload is wrong
     │   └── NotFound             no such job, node, sweep, attempt
     ├── Conflict                 it exists already, and differs; or its state forbids what was asked
+    ├── Forbidden                it concerns another person's job, and the caller has no right to change that
     ├── CorruptState             stored data contradicts itself or the code's invariants
     │   ├── DamagedEntry         an entry of the journal is missing, or is not what was written
     │   ├── IllegalTransition    an event does not fit the state it is applied to
@@ -63,6 +64,10 @@ class NotFound(UsageError):
 
 class Conflict(HostlerError):
     """It exists already and differs, or its state forbids what was asked."""
+
+
+class Forbidden(HostlerError):
+    """The request needs a right that the caller does not have; nothing was done."""
 
 
 class EventRefused(HostlerError):

@@ -110,6 +110,8 @@ class JobSubmitted:
     """What made the controller want it; `None` where somebody asked."""
     group: str | None = None
     """The job group it was submitted in."""
+    owner: str | None = None
+    """The person it belongs to; `None`: the controller ordered it, or an earlier version wrote this."""
 
 
 @record

@@ -69,6 +69,8 @@ class GroupSubmitted:
     """The lowest number of its jobs."""
     size: int
     """How many jobs it has."""
+    owner: str | None = None
+    """The person it belongs to; `None`: an earlier version wrote this."""
 
 
 @record
@@ -88,6 +90,8 @@ class GroupView:
     """How many of its jobs are `pending`, `running` (hold a device), `done`, `failed`, `cancelled`."""
     ended_at: float | None
     """When its last job ended; `None` while a job of it has not ended."""
+    owner: str | None = None
+    """The person it belongs to; `None`: it was submitted to an earlier version."""
 
 
 @record

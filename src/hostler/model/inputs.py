@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from hostler.model.access import Digest, Scope, TokenName
+from hostler.model.access import Digest, Owner, Scope, TokenName
 from hostler.model.artifact_inputs import (
     CleanDisk as CleanDisk,
     CopiesTold as CopiesTold,
@@ -44,6 +44,10 @@ class Begin:
     epoch: int
     nodes: tuple[str, ...] | None = None
     """Those that it has to do with; others are no part of its fleet. Volatile. `None`: all it knows."""
+    user: str | None = None
+    """The operating-system user that the controller runs as. Volatile."""
+    shared_jobs: bool | None = None
+    """Whether each operator may change the jobs of others; `None`: as long as all tokens have one owner. Volatile."""
 
 
 @record
@@ -499,11 +503,20 @@ class CreateToken:
     scope: Scope
     lifetime_s: Seconds | None = None
     """How long it is good for; `None`: until it is revoked."""
+    owner: Owner | None = None
+    """`None`: the user that the controller runs as."""
 
 
 @record
 class RevokeToken:
     """Let nobody in any more by the token of this name."""
+
+    name: str
+
+
+@record
+class NoteSecret:
+    """Put on record that a secret was set or removed. The core has no secrets: neither value nor name is state."""
 
     name: str
 
@@ -524,6 +537,7 @@ Wish = (
     | ResumeDevice
     | CreateToken
     | RevokeToken
+    | NoteSecret
     | SilenceAlerts
     | UnsilenceAlerts
     | AcknowledgeAlert
@@ -548,6 +562,10 @@ class Asked:
     key: str | None = None
     fingerprint: str | None = None
     """Of everything that was asked for: under one key it must be the same each time."""
+    owner: str | None = None
+    """The person that the request is of; jobs that it submits belong to them. `None`: the controller's own user."""
+    scope: Scope = Scope.OPERATE
+    """`admin` may change the jobs of everyone."""
     given: Wish
 
 
@@ -628,6 +646,7 @@ Input = (
     | ProbeAlert
     | CreateToken
     | RevokeToken
+    | NoteSecret
     | Asked
     | Knowing
     | Reported

@@ -13,7 +13,18 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from hostler.model.record import record
-from hostler.model.work import ANYWHERE, USUAL_RETRY, BatchOptions, Priority, Resources, Retry, Seconds
+from hostler.model.work import (
+    ANYWHERE,
+    SECRETS_MAX,
+    USUAL_RETRY,
+    BatchOptions,
+    Priority,
+    Resources,
+    Retry,
+    Seconds,
+    SecretRef,
+    VariableName,
+)
 
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Natural: TypeAlias = Annotated[int, Field(ge=0, lt=2**62)]
@@ -43,6 +54,8 @@ class StageSpec:
     command: Annotated[tuple[str, ...], Field(min_length=1)]
     cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Annotated[Mapping[VariableName, SecretRef], Field(max_length=SECRETS_MAX)] = field(default_factory=dict)
+    """Variables whose values are secrets, by the names of these."""
     resources: Resources = field(default_factory=lambda: ANYWHERE)
     retry: Retry = field(default_factory=lambda: USUAL_RETRY)
     walltime_s: Seconds | None = None

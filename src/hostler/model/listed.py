@@ -109,10 +109,14 @@ class JobMatch:
     """The node on which they run, or ran last."""
     called: str | None = None
     """A shell-style pattern (`*`, `?`, `[…]`) of their names."""
+    owner: str | None = None
+    """The person that they belong to."""
 
     def fits(self, job: JobView) -> bool:
         """Whether a job is one of them."""
         if self.group is not None and job.group != self.group:
+            return False
+        if self.owner is not None and job.owner != self.owner:
             return False
         if self.node is not None and (job.device is None or job.device.rpartition("/")[0] != self.node):
             return False

@@ -43,6 +43,8 @@ class JobView:
     """Of a sweep: items done / items asked for."""
     group: str | None = None
     """The id of the group it was submitted in."""
+    owner: str | None = None
+    """The person it belongs to; `None`: the controller ordered it, or it was submitted to an earlier version."""
 
 
 @record

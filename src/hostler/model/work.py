@@ -218,6 +218,13 @@ class SubmitterShell:
     """PATH and the variables of the active Python environment."""
 
 
+VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[^=\x00]+$", max_length=NAME_MAX)]
+SecretRef: TypeAlias = Annotated[str, Field(pattern=r"^(job:[0-9a-f]{32}|[A-Za-z0-9_][A-Za-z0-9_.-]{0,99})$")]
+"""The name of a secret: one that a person has set, or `job:` and the number of a value that came with a submission."""
+SECRETS_MAX = 100
+"""Environment variables of one job that are secrets."""
+
+
 NO_ENVIRONMENT = "none"
 """As `python_env` of a script: neither is an environment built nor are imports checked."""
 
@@ -248,6 +255,10 @@ class ScriptPayload:
     schema: Literal[1]
     argv: Annotated[tuple[str, ...], Field(min_length=1)]
     env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Annotated[Mapping[VariableName, SecretRef], Field(max_length=SECRETS_MAX)] = field(default_factory=dict)
+    """Environment variables whose values are secrets, by the names of these; the values are not part of the job."""
+    plain: bool = False
+    """Whether values of `env` under names that look like credentials are journalled like all others."""
     submitter: SubmitterShell | None = None
     """The shell it was submitted from, if that was on the controller's machine."""
     python_env: PathBelow | None = None
@@ -318,6 +329,8 @@ class StagePayload:
     config: str
     argv: Annotated[tuple[str, ...], Field(min_length=1)]
     env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Annotated[Mapping[VariableName, SecretRef], Field(max_length=SECRETS_MAX)] = field(default_factory=dict)
+    """As of a script."""
     cwd: str | None = None
     order: Mapping[str, Any]
 

@@ -59,6 +59,8 @@ REFUSED = "refused"
 """What is said of an attempt whose order no process can be started from: it speaks against the job alone."""
 ENVIRONMENT = "environment"
 """What is said of an attempt whose Python environment could not be built on its node; the job is not tried again."""
+SECRET = "secret"  # noqa: S105 - a word of attempts
+"""What is said of an attempt that lacks a secret which its job names; the job is not tried again."""
 IMPORTS = "imports"
 """What is said of an attempt whose script imports modules that its interpreter lacks; as of `COMMAND`."""
 PRINTED = " Its last lines:\n"
@@ -73,6 +75,7 @@ REASONS: Mapping[str, FailureClass] = {
     "spawn": FailureClass.SPAWN,
     COMMAND: FailureClass.SPAWN,
     REFUSED: FailureClass.SPAWN,
+    SECRET: FailureClass.SPAWN,
     ENVIRONMENT: FailureClass.IMPORT,
     IMPORTS: FailureClass.IMPORT,
     "lost": FailureClass.LOST,

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from hostler.backends.carrier import SPARE_BYTES
 from hostler.model.artifact_views import ArtifactRead, ArtifactView, CopyRead, CopyView
 from hostler.model.artifacts import HUB, SUFFIXES
 from hostler.model.errors import FilesError, HostlerError, LinkError, LinkLost, NotFound
@@ -21,6 +20,7 @@ from hostler.runtime.pacing import Stopped
 from hostler.runtime.places import Places
 from hostler.runtime.threads import Threads
 from hostler.runtime.verdicts import Verdicts
+from hostler.snapshots.reserve import GB, RESERVE
 from hostler.stores import hashing
 from hostler.stores.base import Damaged, ObjectName
 from hostler.stores.directory import DirectoryStore
@@ -126,8 +126,11 @@ class Contents:
 
     def _fetched(self, name: ObjectName, place: str, size: int) -> BinaryIO:
         self._scratch.mkdir(exist_ok=True)
-        if shutil.disk_usage(self._scratch).free < size + SPARE_BYTES:
-            raise FilesError(f"the controller's disk has no room to fetch its {size} bytes")
+        if size > RESERVE.beside(self._scratch):
+            raise FilesError(
+                f"the controller's disk has no room to fetch its {size} bytes: {RESERVE.bytes / GB:g} GiB stay free "
+                "(limits.reserve_gb)"
+            )
         target = self._scratch / f"{os.urandom(8).hex()}{name.suffix}"
         self._located[place].store.get(name, target, self._pace(place))
         file = target.open("rb")

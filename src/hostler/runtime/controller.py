@@ -42,8 +42,9 @@ from hostler.runtime.fitting import Fitter
 from hostler.runtime.gathering import Gatherer
 from hostler.runtime.hearing import Hearing
 from hostler.runtime.inheriting import inherit
-from hostler.runtime.job_files import SnapshotPruner
+from hostler.runtime.job_files import SecretPruner, SnapshotPruner
 from hostler.runtime.keptlogs import KeptLogs
+from hostler.runtime.keys import usable
 from hostler.runtime.link import Link, hang_up_in_time
 from hostler.runtime.looking import Looks
 from hostler.runtime.loops import every
@@ -58,11 +59,13 @@ from hostler.runtime.pump import Pump
 from hostler.runtime.replicating import Replicator
 from hostler.runtime.rowcheck import RowCheck
 from hostler.runtime.scrubbing import Scrubber
+from hostler.runtime.slicing import vetted
 from hostler.runtime.snapshots import fold_in_background, snapshot_of
-from hostler.runtime.statedir import StateDir
+from hostler.runtime.statedir import StateDir, user_name
 from hostler.runtime.stock import Stock
 from hostler.runtime.term import Term, begin, end
 from hostler.runtime.usage import YEAR_S, Hours
+from hostler.runtime.vault import Vault
 from hostler.runtime.verdicts import Verdicts
 from hostler.runtime.vitals import Vitals
 from hostler.runtime.writer import Writer
@@ -119,12 +122,14 @@ class Controller(Looks):
         compact: CompactRules = COMPACT,
         keep_usage_s: float = YEAR_S,
         log_bytes: int = 10 << 20,
+        shared_jobs: bool | None = None,
         term: Term | None = None,
     ) -> None:
         self._directory = directory
         self._fleet = fleet
         self._clock = clock
         self._snapshot_every = snapshot_every
+        self._shared_jobs = shared_jobs
         self._log = structlog.get_logger()
         self._term = term or begin(directory, clock, self._on_damaged_snapshot)
         self._journal, self._core = self._term.journal, self._term.core
@@ -145,6 +150,7 @@ class Controller(Looks):
         self._fleet_nodes = frozenset(backends)
         self._logs = KeptLogs(directory.logs, log_bytes)
         self._snapshots = SnapshotStore(directory.snapshots)
+        self._vault = Vault(directory.secrets_file, clock.now, partial(usable, directory.identity))
         self._fitter = Fitter(vitals.beside(RATINGS, self._pump.post))
         self._planner = Planner(vitals.beside(PLANS, self._pump.post))
         self._alert_origins = alert_origins or {}
@@ -206,7 +212,13 @@ class Controller(Looks):
         await asyncio.to_thread(self._directory.drop_incoming, current)
         await asyncio.to_thread(self._contents.begin)
         self._running = loop.create_task(self._run())
-        begin = Begin(version=__version__, epoch=self._term.epoch, nodes=tuple(sorted(self._fleet_nodes)))
+        begin = Begin(
+            version=__version__,
+            epoch=self._term.epoch,
+            nodes=tuple(sorted(self._fleet_nodes)),
+            user=user_name(),
+            shared_jobs=self._shared_jobs,
+        )
         # A database may be started anew just then: ending for it would leave the fleet to nobody.
         gap = (left_out(self._core, self._clock.now()),) if self._term.lost else ()
         await self.tell(begin, *gap, *self._unseen_nodes(), patient=self._journal.shared)
@@ -297,6 +309,7 @@ class Controller(Looks):
         Raises what ended the controller's own tasks, if something did: nobody would answer any more.
         """
         assert self._running is not None
+        inputs = tuple([await vetted(each) for each in inputs])
         tell = partial(self._pump.tell, patient=patient)
         told = asyncio.ensure_future(self._past.told(tell, inputs))
         try:
@@ -488,6 +501,8 @@ class Controller(Looks):
             tasks.create_task(self._hours.run(self._clock, self.record), name="hours")
             pruner = SnapshotPruner(self._core, self._snapshots)
             tasks.create_task(pruner.run(self._clock, self.record), name="snapshots of jobs")
+            secrets = SecretPruner(self._core, self._vault)
+            tasks.create_task(secrets.run(self._clock, self.record), name="secrets of jobs")
 
     async def _clean(self) -> None:
         """Nothing is deleted before it is known what of the copies is not here."""
@@ -580,7 +595,8 @@ class Controller(Looks):
     def _linked(self, name: str, backend: Backend) -> Link:
         if isinstance(backend, Remembers):
             backend.remember([batch for batch in self._core.state.batches.values() if batch.node == name])
-        return Link(name, backend, self._pump, self._clock, self._logs, self._gatherer.gather, self._term.tenure)
+        gather, tenure = self._gatherer.gather, self._term.tenure
+        return Link(name, backend, self._pump, self._clock, self._logs, gather, tenure, self._vault.values)
 
     def _unseen_nodes(self) -> Iterator[Input]:
         """Nodes of the fleet that never came up: known from the start, so that what keeps them away can be told."""

@@ -39,7 +39,14 @@ def switchboard(loaded: Loaded, directory: StateDir) -> Switchboard:
     called = any(node.backend in ("dialin", "ray") for node in loaded.fleet.nodes)
     journal = directory.identity() if called else ""
     longest = bounds(loaded).longest_read
-    return Switchboard(journal, lambda name: directory.call_token(name) if name in callers else None, longest)
+    limits = loaded.fleet.limits
+    return Switchboard(
+        journal,
+        lambda name: directory.call_token(name) if name in callers else None,
+        longest,
+        limits.unauthenticated,
+        limits.head_s,
+    )
 
 
 @asynccontextmanager

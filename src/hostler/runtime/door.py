@@ -15,8 +15,9 @@ from hostler.model.access import Scope, TokenView
 from hostler.model.errors import UsageError
 from hostler.runtime.clock import Clock
 from hostler.runtime.dialin import joined
-from hostler.runtime.statedir import StateDir
+from hostler.runtime.statedir import StateDir, user_name
 from hostler.settings import Loaded
+from hostler.web.connections import Admission
 from hostler.web.door import Door, Proxy
 from hostler.web.once import OneTimeCodes
 from hostler.web.sessions import LIFETIME_S, Ended
@@ -38,7 +39,25 @@ def door(loaded: Loaded, directory: StateDir, clock: Clock) -> Door:
         ended=_ended(directory, clock),
         keep=lambda ended: directory.note_ended(json.dumps(asdict(ended)) + "\n"),
         codes=OneTimeCodes(clock.now),
+        user=user_name(),
     )
+
+
+def admission(loaded: Loaded) -> Admission:
+    """The limits of connections without a valid token."""
+    limits = loaded.fleet.limits
+    return Admission(unauthenticated=limits.unauthenticated, head_s=limits.head_s, head_bytes=limits.head_bytes)
+
+
+def shared_jobs(loaded: Loaded) -> bool | None:
+    """Whether each operator may change the jobs of others; `None`: as long as all tokens have one owner.
+
+    Behind a proxy that names people, jobs have as many owners as it names.
+    """
+    asked = loaded.fleet.api
+    if asked.shared_jobs is None and asked.trusted_proxy is not None:
+        return False
+    return asked.shared_jobs
 
 
 def certificate(loaded: Loaded) -> Path | None:

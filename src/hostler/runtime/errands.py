@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import structlog
 
 from hostler.backends.base import Backend, FetchesFiles, ReadsLogs, SuppliesFiles, may_pass
+from hostler.backends.bounds import NodeFault
 from hostler.backends.carrier import unchanged
 from hostler.backends.wire import WORKER_GRACE_S
 from hostler.model.codec import error_words
@@ -125,6 +126,9 @@ class Errands:
         while True:
             try:
                 await work()
+                return
+            except NodeFault as error:
+                self._trouble(f"files of {attempt} cannot be brought or fetched: {error}; it is not tried again")
                 return
             except LinkError as error:
                 self._log.info("an errand is tried again", attempt=attempt, why=str(error))

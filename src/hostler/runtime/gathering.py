@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import shutil
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
-from hostler.backends.carrier import SPARE_BYTES
 from hostler.model.artifacts import HUB, SUFFIXES, Copy
 from hostler.model.errors import FilesError, LinkLost
 from hostler.model.inputs import CopiesTold
@@ -19,6 +16,7 @@ from hostler.runtime.clock import Clock
 from hostler.runtime.places import Places
 from hostler.runtime.threads import Threads
 from hostler.runtime.verdicts import Verdicts
+from hostler.snapshots.reserve import RESERVE
 from hostler.store import Journal, catalogue
 from hostler.stores.base import ObjectName
 
@@ -76,8 +74,7 @@ class Gatherer:
         ]
 
     def _expect_room(self, size: int) -> None:
-        if size > shutil.disk_usage(self._root).free - SPARE_BYTES:
-            raise OSError(errno.ENOSPC, f"no room in {self._root} for {size} bytes that work needs")
+        RESERVE.expect(self._root, size)
 
     async def _joined(self, lacking: Lacking) -> None:
         """What two need is fetched once, and goes on though one of them needs it no more."""

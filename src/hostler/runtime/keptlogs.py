@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import errno
 import re
 import shutil
 import threading
@@ -19,10 +18,10 @@ from typing import Literal
 from hostler.agent import logs, order
 from hostler.backends.base import ReadsLogs
 from hostler.backends.bounds import NodeFault
-from hostler.backends.carrier import SPARE_BYTES
 from hostler.backends.output import read_output, unmerged
 from hostler.model.errors import NotFound
 from hostler.model.views import LogChunk, Output, OutputPiece
+from hostler.snapshots.reserve import RESERVE
 
 STREAMS = order.STREAMS
 SETUP = "setup"
@@ -186,13 +185,12 @@ def _append_newest(folder: Path, piece: Output, log_bytes: int) -> None:
 
 def _expect_room(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not _has_room(folder):
-        raise OSError(errno.ENOSPC, f"less than {SPARE_BYTES >> 30} GiB would stay free", str(folder))
+    RESERVE.expect(folder, PIECE)
 
 
 def _has_room(folder: Path) -> bool:
     """Whether a piece more leaves the spare room of the disk; of a folder that is not there yet, when it is made."""
-    return not folder.exists() or shutil.disk_usage(folder).free >= SPARE_BYTES + PIECE
+    return not folder.exists() or RESERVE.beside(folder) >= PIECE
 
 
 async def _copy_setup(backend: ReadsLogs, attempt: str, folder: Path) -> None:
@@ -206,7 +204,7 @@ async def _copy_setup(backend: ReadsLogs, attempt: str, folder: Path) -> None:
 
 
 def _put(folder: Path, data: bytes) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _expect_room(folder)
     (folder / SETUP).write_bytes(data)
 
 

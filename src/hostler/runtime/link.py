@@ -6,8 +6,9 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 import structlog
 
@@ -44,15 +45,18 @@ from hostler.model.commands import (
     Stop,
     Trim,
 )
-from hostler.model.errors import LinkError
+from hostler.model.errors import HostlerError, LinkError
 from hostler.model.files import named_in
-from hostler.model.inputs import Input, Launched, LinkDown, Reported, Trouble
+from hostler.model.inputs import Ended, Input, Launched, LinkDown, Reported, Trouble
 from hostler.policy.leadership import Tenure
+from hostler.policy.retry import SECRET
 from hostler.runtime.clock import Clock, monotonic
 from hostler.runtime.errands import Errands, Gather
 from hostler.runtime.keptlogs import KeptLogs
 from hostler.runtime.pump import Pump
 
+Secrets: TypeAlias = Callable[[Mapping[str, str]], dict[str, str]]
+"""The values of variables by the names of their secrets. Raises `HostlerError` where one cannot be had."""
 SETTLE_S = 5.0
 """How long what is under way on a node is waited for when the controller leaves."""
 PERMIT_S = 0.1
@@ -78,7 +82,9 @@ class Link:
         logs: KeptLogs,
         gather: Gather,
         tenure: Tenure | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
+        self._secrets = secrets
         self.name = name
         self.backend = backend
         self._pump = pump
@@ -230,6 +236,9 @@ class Link:
 
     async def _launch(self, orders: Sequence[AttemptOrder]) -> None:
         """What needs nothing brought goes at once, all together."""
+        if any(order.secrets for order in orders):
+            orders = [each for order in orders if (each := await self._disclosed(order)) is not None]
+            await self._permitted()
         apart = isinstance(self.backend, SuppliesFiles) and self.backend.apart
         ready = []
         for order in orders:
@@ -240,6 +249,17 @@ class Link:
         if ready:
             refused = await self.backend.launch(ready)
             self._post(Launched(attempts=tuple(order.id for order in ready)), *refused)
+
+    async def _disclosed(self, order: AttemptOrder) -> AttemptOrder | None:
+        """The order with the values of its secrets; `None`: one of them is missing, and the attempt has ended so."""
+        if not order.secrets or self._secrets is None:
+            return order
+        try:
+            return replace(order, secret_values=await asyncio.to_thread(self._secrets, order.secrets))
+        except HostlerError as error:
+            ended = Ended(attempt=order.id, ended_at=self._clock.now(), reason=SECRET, error=str(error))
+            self._post(Launched(attempts=(order.id,)), ended)
+            return None
 
     async def _carry_chunks(self, backend: RunsChunks, kind: type, group: Sequence[Any]) -> None:
         if kind is Lend:

@@ -76,9 +76,11 @@ from hostler.runtime.past import JobLooks, PastJobs
 from hostler.runtime.proof import proof_of
 from hostler.runtime.replicating import Replicator
 from hostler.runtime.results import content_of, files_of
+from hostler.runtime.slicing import in_slices
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.stock import Stock
 from hostler.runtime.usage import Usage
+from hostler.runtime.vault import Vault
 from hostler.store import Journal
 from hostler.web.desk import Content, FileContent
 
@@ -99,6 +101,11 @@ class Looks:
     _stock: Stock
     _replicator: Replicator
     _past: PastJobs
+    _vault: Vault
+
+    def secrets(self) -> Vault:
+        """The secrets of this machine."""
+        return self._vault
 
     def status(self) -> Status:
         """The fleet in numbers."""
@@ -161,15 +168,17 @@ class Looks:
         """Why a job waits, or runs where it runs."""
         return explain_job(self._core.state, self._core.index, find_job(self._core.state, name))
 
-    def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
+    async def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
         """Which of these jobs no device can take now."""
         jobs = self._core.state.jobs
-        return notes_of(self._core.state, self._core.index, (jobs[name] for name in ids if name in jobs))
+        found = (jobs[name] for name in ids if name in jobs)
+        return await in_slices(notes_of(self._core.state, self._core.index, found))
 
-    def gpu_by_default(self, ids: Sequence[str]) -> int:
+    async def gpu_by_default(self, ids: Sequence[str]) -> int:
         """How many of these jobs take a GPU or wait for one, as they state no device."""
         jobs = self._core.state.jobs
-        return gpu_by_default(self._core.state, self._core.index, (jobs[name] for name in ids if name in jobs))
+        found = (jobs[name] for name in ids if name in jobs)
+        return await in_slices(gpu_by_default(self._core.state, self._core.index, found))
 
     def with_earlier_files(self, specs: Sequence[JobSpec], ids: Sequence[str]) -> Sequence[str]:
         """Those of these jobs that keep the files of their first submission."""

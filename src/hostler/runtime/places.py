@@ -14,6 +14,7 @@ from hostler.model.errors import FilesError, LinkError, LinkRefused, UsageError
 from hostler.runtime.clock import Clock
 from hostler.runtime.pacing import Bandwidth
 from hostler.runtime.shelf import ShelfStore
+from hostler.snapshots.reserve import RESERVE
 from hostler.stores.base import LABEL, Damaged, Missing, ObjectName, Store, at_once
 from hostler.stores.bucket import BucketStore
 from hostler.stores.directory import DirectoryStore
@@ -77,7 +78,7 @@ def located(
 
     `fleet` is whose they are, which they have to say from their first use on; `nodes` are those that stores may be on.
     """
-    hub = Located(store=DirectoryStore(own), domain=domain, bandwidth=Bandwidth(None))
+    hub = Located(store=DirectoryStore(own), domain=domain, bandwidth=Bandwidth(None), reserve_bytes=RESERVE.bytes)
     others = {
         each.name: Located(
             store=_store(each, nodes or {}),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hostler.core import Core, Outcome
+from hostler.core.slices import SLICE, Slices
 from hostler.core.views import job_view
 from hostler.model.commands import Command
 from hostler.model.errors import HostlerError, StoreFull
@@ -24,10 +25,11 @@ from hostler.model.events import (
     Event,
     subject,
 )
-from hostler.model.inputs import Asked, Input, Knowing, Submit, Tick
+from hostler.model.inputs import Asked, Input, Knowing, Submit, SubmitGroup, Tick
 from hostler.model.record import record
 from hostler.model.views import JobView
 from hostler.runtime.clock import Clock
+from hostler.runtime.slicing import in_slices
 from hostler.runtime.writer import Writer
 from hostler.store import Batch
 
@@ -38,6 +40,8 @@ MOST_UNWRITTEN = 2
 """Batches that may be on their way to the journal while the core goes on; while it waits, the next one grows."""
 PATIENCE_S = 10.0
 """How long somebody who asked for something waits for it to be durable."""
+JOBS_PER_S = 500
+"""A submission is waited for so much longer: its jobs are taken in slices, between which others have their turn."""
 
 UNPROJECTED: frozenset[type] = frozenset(
     {AttemptLeased, AttemptLaunching, AttemptEnded, ChunkLeased, ChunkDone, ChunkShortened, ChunkTaken, ChunkReturned}
@@ -89,12 +93,13 @@ class Pump:
         """
         answers: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
         self.post(*inputs, done=lambda given: None if answers.done() else answers.set_result(given))
+        patience_s = PATIENCE_S + sum(map(_weight, inputs)) // JOBS_PER_S
         try:
-            async with asyncio.timeout(None if patient else PATIENCE_S):
+            async with asyncio.timeout(None if patient else patience_s):
                 return await answers
         except TimeoutError as error:
             raise StoreFull(
-                f"the journal could not be written within {PATIENCE_S:g} s{self._why()}; the request is kept and will "
+                f"the journal could not be written within {patience_s:g} s{self._why()}; the request is kept and will "
                 "take effect once it can be. Asking again under the same key is harmless"
             ) from error
 
@@ -128,8 +133,10 @@ class Pump:
             await self._slots.acquire()
             deliveries = self._collect()
             inputs = [each for delivery in deliveries for each in delivery.inputs]
-            outcome = self._core.handle(self._clock.now(), *inputs)
-            self._write(outcome, deliveries)
+            self._unwritten.append([])
+            outcome = await in_slices(self._core.handled(self._clock.now(), *inputs))
+            jobs = await in_slices(self._projected(outcome.entries))
+            self._write(outcome, jobs, deliveries)
             self._set_timer()
 
     def _collect(self) -> Sequence[Delivery]:
@@ -142,15 +149,13 @@ class Pump:
             self._wake.clear()
         return deliveries
 
-    def _write(self, outcome: Outcome, deliveries: Sequence[Delivery]) -> None:
+    def _write(self, outcome: Outcome, jobs: Sequence[JobView], deliveries: Sequence[Delivery]) -> None:
         loop = asyncio.get_running_loop()
-        jobs = self._projected(outcome.entries)
         batch = Batch(entries=outcome.entries, jobs=jobs, left=outcome.left, hours=outcome.hours)
 
         def durable() -> None:
             loop.call_soon_threadsafe(self._durable, outcome, deliveries)
 
-        self._unwritten.append([])
         self._writer.write(batch, durable)
 
     def _durable(self, outcome: Outcome, deliveries: Sequence[Delivery]) -> None:
@@ -168,10 +173,16 @@ class Pump:
             if delivery.done is not None:
                 delivery.done(own)
 
-    def _projected(self, entries: Iterable[Entry]) -> Sequence[JobView]:
+    def _projected(self, entries: Iterable[Entry]) -> Slices[Sequence[JobView]]:
         state = self._core.state
-        touched = {subject(entry.event): None for entry in entries if _projects(entry.event)}
-        return [job_view(state, state.jobs[name]) for name in touched if name in state.jobs]
+        views: dict[str, JobView] = {}
+        for at, entry in enumerate(entries, 1):
+            if at % SLICE == 0:
+                yield
+            name = subject(entry.event) if _projects(entry.event) else None
+            if name is not None and name in state.jobs and name not in views:
+                views[name] = job_view(state, state.jobs[name])
+        return list(views.values())
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -191,6 +202,8 @@ def refused(answers: Sequence[Any]) -> HostlerError | None:
 def _weight(given: Input) -> int:
     if isinstance(given, Asked | Knowing):
         return _weight(given.given)
+    if isinstance(given, SubmitGroup):
+        return len(given.jobs)
     return len(given.specs) if isinstance(given, Submit) else 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 import structlog
@@ -16,7 +17,7 @@ from hostler.model.artifacts import ReplicationRules
 from hostler.model.disks import CleanView, DoomedFile, RetentionView, TombView
 from hostler.model.errors import HostlerError, LinkLost, SchemaMismatch, StandsBy, StoreBusy, StoreError
 from hostler.model.events import Entry
-from hostler.model.inputs import Asked, Drain, Input, Trouble
+from hostler.model.inputs import Asked, Drain, Input, NoteSecret, Trouble
 from hostler.model.readings import LoopReading, Part, Readings
 from hostler.model.views import LogChunk, Output, Status
 from hostler.policy.leadership import LOOK_S, Watch
@@ -25,6 +26,7 @@ from hostler.runtime.broadcast import Broadcast
 from hostler.runtime.clock import Clock, monotonic
 from hostler.runtime.contents import Contents
 from hostler.runtime.keptlogs import KeptLogs
+from hostler.runtime.keys import usable
 from hostler.runtime.looking import Looks
 from hostler.runtime.parts import parts
 from hostler.runtime.past import PastJobs
@@ -34,6 +36,7 @@ from hostler.runtime.snapshots import recovered
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.stock import Stock
 from hostler.runtime.term import Term, end, take
+from hostler.runtime.vault import Vault
 from hostler.runtime.verdicts import Verdicts
 from hostler.runtime.vitals import Vitals
 from hostler.snapshots.store import SnapshotStore
@@ -93,6 +96,7 @@ class Standby(Looks):
         self._stock = Stock(self._journal, places, copies, clock, self._trouble)
         self._artifacts = Artifacts(self._journal, places, copies, clock)
         self._contents = Contents(self._artifacts, places, directory.fetched, clock, verdicts)
+        self._vault = Vault(directory.secrets_file, clock.now, partial(usable, directory.identity))
         self.trails = Trails(self, clock.now)
 
     async def __aenter__(self) -> Standby:
@@ -324,7 +328,7 @@ class Standby(Looks):
         self._leaving.set()
 
     def _answer(self, given: Input) -> HostlerError | None:
-        if isinstance(given, Asked) and isinstance(given.given, Drain):
+        if isinstance(given, Asked) and isinstance(given.given, Drain | NoteSecret):  # secrets are those of a machine
             return None
         if isinstance(given, Trouble):
             self._log.error("trouble", where=given.where, what=given.what)

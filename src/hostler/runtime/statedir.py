@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pwd
 import secrets
 import shutil
 import time
@@ -25,6 +26,14 @@ KEPT = ("token", "session.key", "identity", "known_hosts", "notified.json", "end
 people would not know the controller again."""
 LEFT_AS_IT_IS = ("lock", "artifacts", "results", "logs", "restoring")
 """What may lie in a state directory that a journal is restored into."""
+
+
+def user_name() -> str:
+    """The operating-system user that this process runs as; `uid N` where the system has no name for it."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"uid {os.geteuid()}"
 
 
 class StateDir:
@@ -195,6 +204,11 @@ class StateDir:
         dialin = self.certificate.parent
         found += sorted(path for path in dialin.glob("*") if path.is_file()) if dialin.is_dir() else []
         return [path for path in found if path.is_file()]
+
+    @property
+    def secrets_file(self) -> Path:
+        """Secrets of jobs, in no back-up."""
+        return self.path / "secrets.json"
 
     @property
     def restoring(self) -> Path:

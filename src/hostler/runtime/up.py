@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -50,6 +51,7 @@ from hostler.settings import (
     store_specs,
     telling,
 )
+from hostler.snapshots.reserve import GB, RESERVE
 from hostler.store import Leader
 from hostler.web.app import make_app, make_ready
 from hostler.web.door import Door
@@ -235,6 +237,7 @@ async def _lead(
     clock: SteadyClock,
     term: Term | None,
 ) -> int:
+    RESERVE.bytes = int(loaded.fleet.limits.reserve_gb * GB)
     calls = switchboard(loaded, directory)
     entry = door.door(loaded, directory, clock)
     async with (
@@ -254,6 +257,7 @@ async def _lead(
             compact=loaded.fleet.journal.compacting(),
             keep_usage_s=loaded.fleet.journal.keep_usage_s,
             log_bytes=loaded.fleet.limits.log_bytes,
+            shared_jobs=door.shared_jobs(loaded),
             term=term,
         ) as controller,
         answering(loaded, directory, calls, controller.record) as called,
@@ -268,7 +272,8 @@ async def _lead(
         await _tell(controller, Configure(rules=rules(loaded)), patient=patient)
         before = controller.newest_job
         names = await _submit(controller, asked[0], patient=patient)
-        await _tell(controller, asked[1], patient=patient)
+        loops = await asyncio.to_thread(controller.secrets().protect_loops, asked[1].configs)
+        await _tell(controller, replace(asked[1], configs=loops), patient=patient)
         first = where_lines(
             __version__, loaded.fleet.name, loaded.path, door.url(loaded, served.port), code, directory.path / "token"
         )
@@ -322,7 +327,7 @@ async def _listening(
     door.refuse_without_tokens(loaded, controller.tokens())
     asked = loaded.fleet.api
     app = make_app(controller, entry, trails=controller.trails)
-    served = await serve(app, asked.host, asked.port, door.tls(loaded))
+    served = await serve(app, asked.host, asked.port, door.tls(loaded), door.admission(loaded))
     about = {"url": door.url(loaded, served.port), "certificate": None, "pid": os.getpid(), "started_at": clock.now()}
     if (certificate := door.certificate(loaded)) is not None:
         about["certificate"] = str(certificate)
@@ -348,7 +353,9 @@ async def _submit(controller: Controller, asked: Submit, *, patient: bool) -> tu
     """Submit what the fleet file asks for; what was submitted before, under the same keys, stays as it is."""
     if not asked.specs:
         return ()
-    answers = await controller.tell(asked, patient=patient)
+    # A secret that is missing is no fault yet: it can be set as soon as the controller runs.
+    kept = await asyncio.to_thread(partial(controller.secrets().protect, asked.specs, named_later=True))
+    answers = await controller.tell(replace(asked, specs=kept), patient=patient)
     refusal = refused(answers)
     if refusal is not None:
         raise refusal

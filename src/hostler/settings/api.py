@@ -65,6 +65,10 @@ class Api(Section):
     """File with its private key (PEM); by default it is in the file of the certificate."""
     trusted_proxy: TrustedProxy | None = None
     """A proxy whose word counts for who somebody is."""
+    shared_jobs: bool | None = None
+    """Whether each token of scope `operate` may cancel, retry and rank the jobs of all owners. Otherwise only those of
+    its own owner; `admin` may change all. By default it may as long as no token has another owner than the user that
+    the controller runs as, and there is no `trusted_proxy`."""
     insecure_remote: bool = False
     """Permits to listen beyond loopback without a certificate, or without any token: whoever can listen in on the
     network reads everything, tokens too, and may use them."""

@@ -25,7 +25,7 @@ from hostler.settings.games import GameProgram, find_game
 from hostler.settings.jobsfile import PYTHON, bounded
 from hostler.settings.loading import Loaded
 from hostler.settings.loops import Config, Selfplay, Stage
-from hostler.settings.section import Section
+from hostler.settings.section import Section, secrets_in, values_in
 
 USUAL_GAME = "beacons"
 USUAL_ANCHORS: Mapping[str, float] = {"random": 0.0}
@@ -72,7 +72,8 @@ def _stage(name: str, stage: Stage, game: GameRef, loaded: Loaded) -> StageSpec:
     return StageSpec(
         command=(PYTHON, "-m", OWN_STAGES, name) if stage.command is None else stage.command,
         cwd=None if own else str(loaded.base_dir),
-        env=stage.env,
+        env=values_in(stage.env),
+        secrets=secrets_in(stage.env),
         resources=bounded(stage.resources or _usual(name, stage, game), loaded.fleet.limits),
         retry=stage.retry,
         walltime_s=stage.walltime_s,

@@ -29,7 +29,7 @@ from hostler.model.work import (
     Tiers,
     WantedNames,
 )
-from hostler.settings.section import Command, Environment, Name, Pattern, Section, Word, counted, sensible
+from hostler.settings.section import Command, JobEnvironment, Name, Pattern, Section, Word, counted, sensible
 from hostler.settings.slurm import SlurmJob
 
 OWN_DIRECTORY = "{attempt}"
@@ -79,8 +79,11 @@ class JobCommand(Section):
     outputs: tuple[Pattern, ...] = ()
     """Files that it leaves where it runs, as patterns: they are brought to `results/ATTEMPT/` in the state directory,
     and it has failed without them."""
-    env: Environment = {}
-    """Environment variables on top of the node's."""
+    env: JobEnvironment = {}
+    """Environment variables on top of the node's; `{secret: NAME}` as a value is that secret. Values under names that
+    look like credentials (`*_KEY`, `*_TOKEN`, `*SECRET*`, `*PASSWORD*`) are stored as secrets of the job."""
+    plain: bool = False
+    """Whether those are journalled like all other values instead."""
     python_env: Annotated[str, Field(min_length=1)] | None = None
     """File of `cwd` that states its Python environment, which is built on its node: a `uv.lock`, `pyproject.toml`,
     requirements file or `environment.yml`; `none`: nothing is built. By default the first of these that is there, on

@@ -13,6 +13,7 @@ from hostler.settings.faults import checked
 from hostler.settings.jobs import OWN_DIRECTORY, Job, JobForm, Jobs, ShortJob
 from hostler.settings.models import Limits
 from hostler.settings.reading import Origin, read_file
+from hostler.settings.section import secrets_in, values_in
 
 PYTHON = "{python}"
 NAME_SHOWN = 60
@@ -76,7 +77,9 @@ def _payload(job: JobForm, cwd: str | None, in_place: bool, snapshot: str | None
     return ScriptPayload(
         schema=1,
         argv=_argv(job),
-        env=job.env,
+        env=values_in(job.env),
+        secrets=secrets_in(job.env),
+        plain=job.plain,
         python_env=job.python_env,
         snapshot=snapshot,
         cwd=cwd,

@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 from hostler.model.learning import ConfigName, Natural, Positive, Share
 from hostler.model.work import Priority, Retry, Seconds
 from hostler.settings.descriptions import descriptions
-from hostler.settings.section import Command, Environment, Needs, Section
+from hostler.settings.section import Command, JobEnvironment, Needs, Section
 from hostler.settings.slurm import SlurmJob
 
 Elo: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
@@ -102,8 +102,9 @@ class Stage(Section):
     command: Command | None = None
     """A program of your own that keeps to docs/reference/learning.md, started in the folder of this file; a first word
     `{python}` is the node's Python. It gets all `options` unread. By default Hostler's own."""
-    env: Environment = {}
-    """Environment variables on top of the node's."""
+    env: JobEnvironment = {}
+    """Environment variables on top of the node's; `{secret: NAME}` as a value is that secret, and values under names
+    that look like credentials are stored as secrets."""
     resources: Needs | None = None
     """What it needs of its device. By default what games and networks of its board are known to need, which
     `hostler plan` shows, and nothing for a board that Hostler does not know."""

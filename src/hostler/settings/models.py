@@ -190,6 +190,17 @@ class Limits(Section):
     link."""
     facts_burst: Annotated[int, Field(ge=1000, le=1_000_000)] = 10_000
     """Facts of one node that may come at once. A node that sends more in one line loses its link."""
+    reserve_gb: Annotated[float, Field(ge=0, le=GIGABYTES_MAX)] = 1.0
+    """GiB of the disk of `state_dir` that stay free for the journal: files and logs of nodes, uploads, results and
+    artifacts stop there, and are fetched once there is room again."""
+    unauthenticated: Annotated[int, Field(ge=2, le=100_000)] = 64
+    """Connections of one address that have not sent a valid token yet, at most: to the API, and to the address that
+    nodes call. Where one more connects, the oldest of them is closed."""
+    head_s: Annotated[float, Field(ge=0.1, le=600)] = 10.0
+    """Seconds that the head of a request may take, and the first line of a node that calls. A connection that takes
+    longer is closed."""
+    head_bytes: Annotated[int, Field(ge=1024, le=1 << 20)] = 16 << 10
+    """Bytes of the head of a request, its path and headers. A longer one is refused with status 431."""
 
 
 RECORD_FIELDS = {

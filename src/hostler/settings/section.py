@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from hostler.model.patterns import pattern_fault
+from hostler.model.secrets import SecretName
 from hostler.model.work import NAME_MAX, Resources
 from hostler.settings.ranges import parse_integer
 
@@ -60,3 +61,23 @@ class Section(BaseModel):
 
     # `defer_build`: one validator is built, of the whole fleet file, and none for each section as it is imported.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+
+
+class SecretValue(Section):
+    """A secret as the value of an environment variable."""
+
+    secret: SecretName
+    """Its name, as `hostler secret list` shows it."""
+
+
+JobEnvironment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], Word | SecretValue]
+
+
+def values_in(env: JobEnvironment) -> dict[str, str]:
+    """The variables whose values are written in an environment."""
+    return {name: value for name, value in env.items() if isinstance(value, str)}
+
+
+def secrets_in(env: JobEnvironment) -> dict[str, str]:
+    """The variables whose values are secrets, by the names of these."""
+    return {name: value.secret for name, value in env.items() if not isinstance(value, str)}

@@ -19,12 +19,12 @@ from pathlib import Path
 from hostler.agent.files import LAID_AT_NS
 from hostler.model.errors import Conflict, FilesChanged, FilesError, NotFound, SpecError
 from hostler.snapshots.manifest import SHA256, Manifest, SnapshotFile, digest_of, parse
+from hostler.snapshots.reserve import RESERVE
 from hostler.snapshots.upload import Piece
 
-SPARE_BYTES = 1 << 30
-"""Left free on the disk for the journal and all else."""
 SMALL_BYTES = 16 << 20
-"""Files that together have less are written whatever is free: a nearly full disk does not stop all jobs."""
+"""A copy for an attempt that has less is made whatever is free: a nearly full disk does not stop all jobs. It is made
+of contents that are here already, and goes with the attempt."""
 PARTIAL_UNUSED_S = 86_400.0
 
 
@@ -104,7 +104,8 @@ class SnapshotStore:
         manifest = self.manifest(digest)
         draft = target.with_name(f"{target.name}.new")
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        expect_room(target.parent, manifest.size)
+        if manifest.size > SMALL_BYTES:
+            RESERVE.expect(target.parent, manifest.size)
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700, parents=True)
         try:
@@ -207,9 +208,9 @@ class SnapshotStore:
     def _expect_room(self, size: int) -> None:
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            expect_room(self._root, size)
+            RESERVE.expect(self._root, size)
         except OSError as error:
-            raise FilesError(f"{error.strerror}. Make room there, or send less") from error
+            raise FilesError(f"{self._root} has {error.strerror}. Make room on its disk, or send less") from error
 
     def _copy(self, file: SnapshotFile, path: Path) -> None:
         """Copy a content. One whose hash is not right is set aside, so that the next submission sends it again."""
@@ -261,14 +262,3 @@ def _read(path: Path) -> Manifest:
 def _hash(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def expect_room(folder: Path, size: int) -> None:
-    """Raise `OSError` unless files of so many bytes fit on the disk beside what is kept free; small ones always do."""
-    free = shutil.disk_usage(folder).free - SPARE_BYTES
-    if size > max(free, SMALL_BYTES):
-        raise OSError(
-            errno.ENOSPC,
-            f"{folder} has no room for {size} bytes: {max(free, 0)} are free beside the {SPARE_BYTES >> 30} GiB that "
-            "are kept free",
-        )

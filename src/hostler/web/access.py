@@ -10,12 +10,12 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hostler.model.access import AuditView, Scope, TokenName, TokenView
+from hostler.model.access import AuditView, Owner, Scope, TokenName, TokenView
 from hostler.model.errors import Conflict
 from hostler.model.inputs import CreateToken, RevokeToken
 from hostler.model.record import record
 from hostler.model.work import Seconds
-from hostler.web.answers import Name, TheDesk, answer, load, read_body, tell
+from hostler.web.answers import Name, TheDesk, answer, load, owner_of_caller, read_body, tell
 from hostler.web.document import body_of
 from hostler.web.door import digest_of
 from hostler.web.paging import Paged, answer_page, cut, split
@@ -31,6 +31,9 @@ class TokenBody:
     name: TokenName
     scope: Scope = Scope.READ
     lifetime_s: Annotated[Seconds | None, Field(description="`null`: until it is revoked")] = None
+    owner: Annotated[
+        Owner | None, Field(description="whose jobs are submitted with it; `null`: those of who makes the token")
+    ] = None
 
 
 @record
@@ -54,7 +57,13 @@ async def create_token(desk: TheDesk, request: Request) -> Response:
     """Make a token. It is told in this answer and never again."""
     given = load(TokenBody, await read_body(request))
     token = secrets.token_urlsafe(32)
-    made = CreateToken(name=given.name, sha256=digest_of(token), scope=given.scope, lifetime_s=given.lifetime_s)
+    made = CreateToken(
+        name=given.name,
+        sha256=digest_of(token),
+        scope=given.scope,
+        lifetime_s=given.lifetime_s,
+        owner=given.owner if given.owner is not None else owner_of_caller(request),
+    )
     if await tell(request, made, like=given) != made.sha256:
         raise Conflict(
             f"the token {given.name!r} was made by this request before, and was told only then; if it was lost, "

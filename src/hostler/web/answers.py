@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
@@ -17,19 +20,26 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hostler.model import codec
-from hostler.model.access import LOCAL
+from hostler.model.access import LOCAL, Holder
 from hostler.model.errors import HostlerError, SpecError, UsageError
-from hostler.model.inputs import Asked, Wish
+from hostler.model.inputs import Asked, Submit, SubmitGroup, Wish
 from hostler.model.schemas import KeyPath, show
-from hostler.model.work import NAME_MAX
+from hostler.model.work import NAME_MAX, JobSpec
 from hostler.web.desk import Desk
+from hostler.web.hiding import shown
 
 T = TypeVar("T")
 
 MAX_BODY_BYTES = 64 << 20
+LARGE_BYTES = 64 << 10
+"""A body that is read in a thread."""
 MAX_PAGE = 1000
 MAX_WHAT = 200
 NO_NUL = r"^[^\x00]*$"
+FEW_JOBS = 100
+"""Jobs of a submission that is compared and vetted at once."""
+_WHITESPACE, _END = re.compile(r"[ \t\r\n]*"), re.compile(r"\][ \t\r\n]*")
+_SCANNER = json.JSONDecoder(parse_int=str, parse_float=str)
 KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
 
@@ -67,7 +77,7 @@ Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="rows of a page")]
 
 def answer(shape: Any, value: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
     """`value` as JSON, converted as a `shape`; integers of any size stay what they are."""
-    return Response(codec.adapter(shape).dump_json(value), status, media_type="application/json")
+    return Response(shown(codec.adapter(shape).dump_json(value)), status, media_type="application/json")
 
 
 async def tell(request: Request, wish: Wish, *, like: object = None) -> Any:
@@ -77,8 +87,17 @@ async def tell(request: Request, wish: Wish, *, like: object = None) -> Any:
     does not: where there is chance in it.
     """
     what, key = _what(request), _key(request)
-    fingerprint = None if key is None else _fingerprint(what, wish if like is None else like)
-    asked = Asked(who=caller_name(request), what=what, key=key, fingerprint=fingerprint, given=wish)
+    fingerprint = None if key is None else await _fingerprint(what, wish if like is None else like)
+    holder: Holder = request.state.visitor.holder
+    asked = Asked(
+        who=holder.name,
+        what=what,
+        key=key,
+        fingerprint=fingerprint,
+        owner=holder.owner,
+        scope=holder.scope,
+        given=wish,
+    )
     (said,) = await desk_of(request).tell(asked)
     if isinstance(said, HostlerError):
         raise said
@@ -89,6 +108,12 @@ def caller_name(request: Request) -> str:
     """Who sent a request, as the audit calls them."""
     name: str = request.state.visitor.holder.name
     return name
+
+
+def owner_of_caller(request: Request) -> str | None:
+    """The person that jobs belong to which a request submits."""
+    holder: Holder = request.state.visitor.holder
+    return holder.owner
 
 
 def owner(request: Request, said: str | None = None) -> str | None:
@@ -114,16 +139,44 @@ async def read_body(request: Request) -> bytes:
     return bytes(body)
 
 
+async def apart(read: Callable[[bytes], T], body: bytes) -> T:
+    """What `read` makes of a body: in a thread where it is large, so that others are answered meanwhile."""
+    return read(body) if len(body) <= LARGE_BYTES else await asyncio.to_thread(read, body)
+
+
 def decode(body: bytes) -> Any:
     """The value of a JSON text. Raises `SpecError`."""
     try:
-        value = pydantic_core.from_json(body, allow_inf_nan=False)
+        value = _elements(body) if len(body) > LARGE_BYTES else None
+        if value is None:
+            value = pydantic_core.from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise SpecError(f"the body ({len(body)} bytes) is not JSON: {error}") from error
     twice = _twice(body)
     if twice is not None:
         raise SpecError(f"the body was refused, nothing was done: {twice} is given twice; keep one of them")
     return value
+
+
+def _elements(body: bytes) -> list[Any] | None:
+    """The value of a JSON list, read element by element; `None` where the text is not a list, or is not JSON.
+
+    One call for a large text keeps all other threads waiting to its end.
+    """
+    found: list[Any] = []
+    try:
+        text = body.decode()
+        at = _WHITESPACE.match(text, 0).end()  # type: ignore[union-attr]
+        if text[at : at + 1] != "[":
+            return None
+        while text[at : at + 1] == ("," if found else "["):
+            begin = _WHITESPACE.match(text, at + 1).end()  # type: ignore[union-attr]
+            _, end = _SCANNER.raw_decode(text, begin)
+            found.append(pydantic_core.from_json(text[begin:end].encode(), allow_inf_nan=False))
+            at = _WHITESPACE.match(text, end).end()  # type: ignore[union-attr]
+    except (ValueError, RecursionError):
+        return None
+    return found if _END.fullmatch(text, at) else None
 
 
 class _Twice(dict[str, Any]):
@@ -192,9 +245,25 @@ def _key(request: Request) -> str | None:
     return key
 
 
-def _fingerprint(what: str, asked: object) -> str:
+async def _fingerprint(what: str, asked: object) -> str:
+    if isinstance(asked, Submit) and len(asked.specs) > FEW_JOBS:
+        return await asyncio.to_thread(_digest, what, asked, "specs", asked.specs)
+    if isinstance(asked, SubmitGroup) and len(asked.jobs) > FEW_JOBS:
+        return await asyncio.to_thread(_digest, what, asked, "jobs", asked.jobs)
+    return _digest(what, asked)
+
+
+def _digest(what: str, asked: object, field: str = "", specs: Sequence[JobSpec] = ()) -> str:
+    """The digest of a request; `specs` are those of its `field`, written out one by one."""
     shape = type(asked)
-    return hashlib.sha256(f"{what}\n{shape.__name__}\n".encode() + codec.adapter(shape).dump_json(asked)).hexdigest()
+    digest = hashlib.sha256(f"{what}\n{shape.__name__}\n".encode())
+    empty = replace(asked, **{field: ()}) if specs else asked  # type: ignore[type-var]
+    before, mark, after = codec.adapter(shape).dump_json(empty).partition(f'"{field}":['.encode() if specs else b"\0")
+    digest.update(before + mark)
+    for at, spec in enumerate(specs):
+        digest.update((b"," if at else b"") + codec.adapter(JobSpec).dump_json(spec))
+    digest.update(after)
+    return digest.hexdigest()
 
 
 def _too_large() -> HTTPException:

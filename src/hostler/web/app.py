@@ -35,6 +35,7 @@ from hostler.web import (
     metrics,
     problems,
     results,
+    secrets,
     session,
     snapshots,
     steering,
@@ -96,7 +97,7 @@ def make_app(
     app.state.doorman, app.state.failed_logins = Doorman(door, desk), Failures()
     app.state.login_page = session.plain_page
     work = (jobs, groups, snapshots, sweeps, configs, artifacts, rl)
-    for part in (*work, fleet, steering, access, alerts, disk, events, health):
+    for part in (*work, fleet, steering, access, secrets, alerts, disk, events, health):
         app.routes.extend(part.router.below(PREFIX))
     for routes in (configs.everywhere.below(PREFIX), metrics.router.below(), health.router.below(in_document=False)):
         app.routes.extend(routes)
@@ -116,6 +117,7 @@ def make_app(
         jobs.CancelBody,
         jobs.PriorityBody,
         access.TokenBody,
+        secrets.SecretBody,
         configs.RollBackBody,
         configs.PauseBody,
         configs.ResumeConfigBody,

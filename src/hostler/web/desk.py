@@ -23,6 +23,7 @@ from hostler.model.groups import GroupResult, GroupView
 from hostler.model.inputs import Input
 from hostler.model.listed import ANY_JOB, FleetView, IntervalView, JobMatch, PlacedDevice
 from hostler.model.readings import Gist, Part, Readings
+from hostler.model.secrets import SecretView
 from hostler.model.steering import CostView, Durations, QuotaView
 from hostler.model.usage import UsageAsked, UsageView
 from hostler.model.views import (
@@ -78,6 +79,25 @@ class FileContent:
     file: OutputFile
     pieces: Callable[[int, int], AsyncIterator[bytes]]
     """The bytes from an offset up to another one; raises `FilesError` where they cannot be read."""
+
+
+class SecretKeeper(Protocol):
+    """Where secrets are kept. Its methods read and write a disk: call them in another thread."""
+
+    def names(self) -> Sequence[SecretView]:
+        """The secrets that people have set, in the order of their names."""
+
+    def set(self, name: str, value: str) -> SecretView:
+        """Keep a value under a name. Raises `SpecError`, `Conflict`, `StoreFull`."""
+
+    def remove(self, name: str) -> None:
+        """Forget a secret. Raises `NotFound`, `StoreFull`."""
+
+    def mark(self, value: str) -> str:
+        """What tells a value from others and does not disclose it."""
+
+    def protect(self, specs: Sequence[JobSpec]) -> tuple[JobSpec, ...]:
+        """The specs with values of credentials kept here instead of in them. Raises `SpecError`, `StoreFull`."""
 
 
 class JobDesk(Protocol):
@@ -161,10 +181,10 @@ class Desk(Protocol):
     def explain(self, name: str) -> Explanation:
         """Why a job waits, or runs where it runs."""
 
-    def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
+    async def notes(self, ids: Sequence[str]) -> Sequence[SubmitNote]:
         """Which of these jobs no device can take as the fleet is now, one note for each reason."""
 
-    def gpu_by_default(self, ids: Sequence[str]) -> int:
+    async def gpu_by_default(self, ids: Sequence[str]) -> int:
         """How many of these jobs take a GPU or wait for one, as they state no device."""
 
     def with_earlier_files(self, specs: Sequence[JobSpec], ids: Sequence[str]) -> Sequence[str]:
@@ -319,6 +339,9 @@ class Desk(Protocol):
 
     def replication(self) -> ReplicationView:
         """How far replication has come; costs nothing that grows with the number of artifacts."""
+
+    def secrets(self) -> SecretKeeper:
+        """The secrets of this controller's machine."""
 
     def snapshots(self) -> SnapshotStore:
         """The files that jobs start from. Raises `StandsBy` where another controller leads."""

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import ipaddress
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from starlette.datastructures import Headers
 
@@ -50,6 +50,8 @@ class Door:
     """Keeps that for the next controller; may wait for a disk. Raises `StoreFull`."""
     codes: OneTimeCodes | None = None
     """Codes that log in once, as who has the token of the state directory."""
+    user: str | None = None
+    """The operating-system user that the controller runs as: the owner of what is submitted with its own token."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +100,9 @@ class Doorman:
     def holder(self, digest: str) -> Holder | None:
         """Who has the token with this hash."""
         if hmac.compare_digest(digest, self._local):
-            return Holder(name=LOCAL, scope=Scope.ADMIN)
-        return self._desk.holder(digest)
+            return Holder(name=LOCAL, scope=Scope.ADMIN, owner=self.door.user)
+        holder = self._desk.holder(digest)
+        return holder if holder is None or holder.owner is not None else replace(holder, owner=self.door.user)
 
     def _by_proxy(self, headers: Headers, address: str) -> Visitor | None:
         proxy = self.door.proxy
@@ -109,7 +112,7 @@ class Doorman:
         if len(told) != 1 or not 0 < len(told[0]) <= USER_MAX or not told[0].isprintable():
             return None
         user = told[0]
-        holder = Holder(name=f"proxy/{user}", scope=proxy.users.get(user, proxy.scope))
+        holder = Holder(name=f"proxy/{user}", scope=proxy.users.get(user, proxy.scope), owner=user)
         return Visitor(holder=holder, session=f"proxy {user}")
 
     def _by_session(self, headers: Headers) -> Visitor | None:

@@ -18,6 +18,7 @@ from hostler.model.errors import Conflict, HostlerError
 from hostler.model.events import Entry
 from hostler.web.answers import TheDesk
 from hostler.web.desk import Desk, Piece
+from hostler.web.hiding import shown
 from hostler.web.paging import Paged, answer_page, split
 from hostler.web.request_faults import RequestFaults
 from hostler.web.routing import Routes
@@ -119,7 +120,7 @@ async def _stream(
                 yield HEARTBEAT
                 continue
             piece, coming = coming.result(), None
-            for part in _parts(frames.of(piece)):
+            for part in _parts(shown(frames.of(piece))):
                 yield part
             sent = piece.entries[-1].seq
     except StopAsyncIteration:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated
 
@@ -12,10 +13,12 @@ from starlette.responses import Response
 from hostler.model.groups import CancelGroup, GroupResult, GroupView, RetryGroup, SubmitGroup
 from hostler.model.record import record
 from hostler.model.views import SubmitNote
-from hostler.web.answers import Name, TheDesk, answer, load, read_body, tell
+from hostler.web.answers import Name, TheDesk, answer, apart, load, read_body, tell
 from hostler.web.document import body_of
+from hostler.web.memory import few_searches
 from hostler.web.paging import Paged, answer_page, split
 from hostler.web.routing import Routes
+from hostler.web.secrets import likened, protected
 from hostler.web.snapshots import expect_snapshots
 from hostler.web.submissions import read_group
 
@@ -82,17 +85,21 @@ async def submit_group(
     Jobs may be in short form, as those of `POST /jobs`. Jobs that are known by their keys stay in their groups; where
     all are known, the answer is the newest group that one of them is in.
     """
-    group, specs = read_group(await read_body(request))
-    await expect_snapshots(desk, specs)
-    name, ids, known = await tell(request, SubmitGroup(spec=group, jobs=specs, strict=strict))
-    made = SubmittedGroup(
-        group=None if name is None else desk.group(name),
-        ids=tuple(ids),
-        known=tuple(known),
-        notes=tuple(desk.notes(ids)),
-        gpu_by_default=desk.gpu_by_default(ids),
-        with_earlier_files=tuple(desk.with_earlier_files(specs, ids)),
-    )
+    body = await read_body(request)
+    with few_searches(body):
+        group, specs = await apart(read_group, body)
+        await expect_snapshots(desk, specs)
+        specs = await protected(desk, specs)
+        asked = SubmitGroup(spec=group, jobs=specs, strict=strict)
+        name, ids, known = await tell(request, asked, like=replace(asked, jobs=await likened(specs)))
+        made = SubmittedGroup(
+            group=None if name is None else desk.group(name),
+            ids=tuple(ids),
+            known=tuple(known),
+            notes=tuple(await desk.notes(ids)),
+            gpu_by_default=await desk.gpu_by_default(ids),
+            with_earlier_files=tuple(desk.with_earlier_files(specs, ids)),
+        )
     return answer(SubmittedGroup, made, HTTPStatus.CREATED)
 
 

@@ -13,8 +13,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hostler.model.access import Scope as Level
 from hostler.web import problems
+from hostler.web.connections import Bounded
 from hostler.web.door import Doorman, Visitor
+from hostler.web.hiding import answer_reader
 from hostler.web.limits import Failures
 from hostler.web.scopes import ANYONES, LOOKS, needed
 
@@ -71,6 +74,9 @@ class Guard:
         # Routes are matched on the path as it was sent: the name of a job may hold a slash, sent as %2F.
         scope = {**scope, "path": scope["raw_path"].decode("ascii", "replace")}
         visitor = self._doorman.visitor(headers, address)
+        connection = scope.get("state", {}).get("connection")
+        if visitor is not None and isinstance(connection, Bounded):
+            connection.authenticated()
         refusal = self._refusal(scope, headers, address, visitor)
         if refusal is None and visitor is not None and _is_forgeable(scope, visitor):
             receive, refusal = await self._unless_forged(headers, receive, visitor)
@@ -78,6 +84,7 @@ class Guard:
             await refusal(scope, receive, _sealed(send, None))
             return
         csrf = None if visitor is None or visitor.session is None else self._doorman.sessions.csrf(visitor.session)
+        answer_reader(visitor is None or not visitor.holder.scope.covers(Level.OPERATE))
         scope["state"] = {**scope.get("state", {}), "visitor": visitor, "csrf": csrf}
         await self._app(scope, receive, _sealed(send, self._may_still(scope, headers, address)))
 

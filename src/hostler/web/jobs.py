@@ -10,6 +10,7 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hostler.model.access import LOCAL
 from hostler.model.errors import NotFound
 from hostler.model.events import Entry
 from hostler.model.inputs import Cancel, Retry, SetPriority, Submit
@@ -17,10 +18,12 @@ from hostler.model.listed import JobMatch
 from hostler.model.record import record
 from hostler.model.views import Explanation, JobDetail, JobView, Output, SubmitNote
 from hostler.model.work import NAME_MAX, JobState, Priority
-from hostler.web.answers import MAX_PAGE, NO_NUL, Name, TheDesk, answer, load, read_body, tell
+from hostler.web.answers import MAX_PAGE, NO_NUL, Name, TheDesk, answer, apart, load, owner_of_caller, read_body, tell
 from hostler.web.document import body_of
+from hostler.web.memory import few_searches
 from hostler.web.paging import Paged, answer_page, split
 from hostler.web.routing import Routes
+from hostler.web.secrets import likened, protected
 from hostler.web.snapshots import expect_snapshots
 from hostler.web.submissions import read_jobs
 
@@ -87,12 +90,17 @@ async def list_jobs(
             description="only jobs whose name fits a shell-style pattern: `train*`",
         ),
     ] = None,
+    owner: Annotated[
+        str | None, Query(max_length=NAME_MAX, pattern=NO_NUL, description="only jobs that belong to this person")
+    ] = None,
+    mine: Annotated[bool, Query(description="only jobs that belong to the owner of the token")] = False,
 ) -> Response:
     """Jobs in order of submission. `after` may be the number of any job: 17 begins behind `j17`.
 
     With `name` the answer has one row for each name, in the order of the names, on one page whatever `limit` says.
     """
-    match = JobMatch(group=group, node=node, called=called)
+    person = (owner_of_caller(request) or LOCAL) if mine else owner
+    match = JobMatch(group=group, node=node, called=called, owner=person)
     if name is not None:
         named = [each for each in await desk.named(name) if match.fits(each) and (not state or each.state in state)]
         return answer_page(request, list[JobView], named, None)
@@ -118,15 +126,19 @@ async def submit_jobs(
     the key is not taken from the name, and a job starts in a folder of its own or from a `snapshot`: the controller
     reads no path of the client's machine.
     """
-    specs = read_jobs(await read_body(request))
-    await expect_snapshots(desk, specs)
-    ids = await tell(request, Submit(specs=specs, strict=strict))
-    made = Submitted(
-        ids=tuple(ids),
-        notes=tuple(desk.notes(ids)),
-        gpu_by_default=desk.gpu_by_default(ids),
-        with_earlier_files=tuple(desk.with_earlier_files(specs, ids)),
-    )
+    body = await read_body(request)
+    with few_searches(body):
+        specs = await apart(read_jobs, body)
+        await expect_snapshots(desk, specs)
+        specs = await protected(desk, specs)
+        like = Submit(specs=await likened(specs), strict=strict)
+        ids = await tell(request, Submit(specs=specs, strict=strict), like=like)
+        made = Submitted(
+            ids=tuple(ids),
+            notes=tuple(await desk.notes(ids)),
+            gpu_by_default=await desk.gpu_by_default(ids),
+            with_earlier_files=tuple(desk.with_earlier_files(specs, ids)),
+        )
     return answer(Submitted, made, HTTPStatus.CREATED)
 
 

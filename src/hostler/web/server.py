@@ -8,12 +8,13 @@ import errno
 import socket
 import ssl
 from collections.abc import Iterator
+from functools import partial
 
 import uvicorn
 from fastapi import FastAPI
 
 from hostler.model.errors import Conflict, UsageError
-from hostler.web.connections import Bounded
+from hostler.web.connections import USUAL, Admission, Bounded, Crowd
 
 CLOSE_S = 2
 """How long open requests may take to end when the server closes."""
@@ -49,8 +50,12 @@ class _Quiet(uvicorn.Server):
         yield
 
 
-async def serve(app: FastAPI, host: str, port: int, tls: ssl.SSLContext | None = None) -> Served:
+async def serve(
+    app: FastAPI, host: str, port: int, tls: ssl.SSLContext | None = None, admission: Admission = USUAL
+) -> Served:
     """Listen on `host`:`port` (0: any free port) for an `app` of `make_app`, over TLS if there is some.
+
+    `admission` has the limits of connections without a valid token.
 
     Raises `Conflict` if the port is taken.
     """
@@ -68,7 +73,8 @@ async def serve(app: FastAPI, host: str, port: int, tls: ssl.SSLContext | None =
     )
     config.load()
     config.ssl = tls
-    config.http_protocol_class, config.ws_protocol_class = Bounded, None
+    config.http_protocol_class = partial(Bounded, crowd=Crowd(admission))  # type: ignore[assignment]
+    config.ws_protocol_class = None
     # Whoever connects before the loop has turned waits in the listener's queue.
     return Served(app, _Quiet(config), _listener(host, port))
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hostler.model.errors import SpecError
+from hostler.model.errors import FilesChanged, FilesError, SpecError
 from hostler.model.record import record
 from hostler.model.work import JobSpec, snapshot_of
 from hostler.snapshots import upload
@@ -45,7 +46,8 @@ async def add_snapshot(desk: TheDesk, request: Request) -> Response:
     path, no spaces, other characters than ASCII escaped. The snapshot's digest is the SHA-256 of these bytes.
     """
     data = await read_body(request)
-    digest, missing = await asyncio.to_thread(desk.snapshots().add, data)
+    async with _recorded(desk, request):
+        digest, missing = await asyncio.to_thread(desk.snapshots().add, data)
     return answer(SnapshotView, SnapshotView(digest=digest, missing=missing))
 
 
@@ -55,8 +57,21 @@ async def add_contents(desk: TheDesk, request: Request) -> Response:
 
     A piece follows what is here of its content; one that is here already is passed over.
     """
-    count = await asyncio.to_thread(_write, desk.snapshots(), await read_body(request))
+    body = await read_body(request)
+    async with _recorded(desk, request):
+        count = await asyncio.to_thread(_write, desk.snapshots(), body)
     return answer(Received, Received(pieces=count))
+
+
+@asynccontextmanager
+async def _recorded(desk: Desk, request: Request) -> AsyncIterator[None]:
+    """Record where the controller's disk keeps a snapshot from being kept, at the rate of faults of requests."""
+    try:
+        yield
+    except FilesError as error:
+        if not isinstance(error, FilesChanged):  # that is a fault of what was sent
+            await request.app.state.faults.note(desk, "snapshots", error)
+        raise
 
 
 async def expect_snapshots(desk: Desk, specs: Iterable[JobSpec]) -> None:

@@ -56,10 +56,11 @@ def read_group(body: bytes) -> tuple[GroupSpec, tuple[JobSpec, ...]]:
 
 def _specs(values: object) -> tuple[tuple[JobSpec, ...], list[str]]:
     """The specs, or the faults of all jobs."""
-    if not isinstance(values, list) or not any(map(_is_short, values)):
+    if not isinstance(values, list):
         return _full_specs(values)
     specs: list[JobSpec] = []
     faults: list[str] = []
+    # A call for all of them would keep other threads waiting to its end.
     for i, value in enumerate(values):
         try:
             specs.append(_spec(value))

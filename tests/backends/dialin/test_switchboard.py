@@ -159,6 +159,18 @@ async def test_a_crowd_of_one_address_keeps_no_other_out(made: Exchange, monkeyp
         writer.close()
 
 
+async def test_of_one_address_the_oldest_that_has_not_named_its_token_goes(made: Exchange) -> None:
+    made.calls._unauthenticated = 3
+    other = await caller(made)
+    crowd = [await asyncio.open_connection("127.0.0.1", made.port, local_addr=("127.0.0.2", 0)) for _ in range(5)]
+    async with asyncio.timeout(PATIENCE_S):
+        assert [await reader.read() for reader, _ in crowd[:2]] == [b"", b""]
+    other.say(type="dial", node="far", token=TOKENS["far"], protocol=1, dir="/far", dialler="d1")
+    assert (await other.hear())["type"] == "welcome"
+    for _, writer in crowd:
+        writer.close()
+
+
 async def test_of_more_than_eight_that_wait_the_oldest_goes(made: Exchange) -> None:
     waiting = [await welcomed(made) for _ in range(10)]
     assert await gone(waiting[0])

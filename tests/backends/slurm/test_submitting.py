@@ -164,3 +164,19 @@ async def test_what_is_not_wanted_any_more_is_not_gathered() -> None:
     assert world.submitter.drop(["cpu0.1"], ()) == {"cpu0.1"}
     await world.clock.pass_until(60.0)
     assert [slots for _, slots in world.asked] == [["cpu1"]]
+
+
+def test_secrets_are_in_the_first_words_of_a_task_alone() -> None:
+    world = World()
+    order = AttemptOrder(
+        id="j1.1", queue="cpu0", argv=("true",), env={}, cwd=None, walltime_s=None, memory_bytes=None, grace_s=1.0,
+        inputs=None, secrets={"HF_TOKEN": "hf"}, secret_values={"HF_TOKEN": "planted-value"},
+    )  # fmt: skip
+    berth = Berth(token="t", task=0, slot="cpu0", orders={order.id: order})
+    batch = Batch(token="t", mode="array", ask=ASK, wants="", time=TIME, berths=[berth])
+    submitter = cast(Any, world.submitter)
+    submitter._cluster.desk = SimpleNamespace(hello={"root": "/shared"})
+    submitter._terms.script = lambda *_, **__: "#!/bin/bash\n"
+    files = submitter._files(batch, [Wish(slot="cpu0", mode="array", ask=ASK, attempt=order)])
+    assert [name for name, text in files.items() if "planted-value" in text] == ["0/first.in"]
+    assert "planted-value" not in repr((batch, berth, order))

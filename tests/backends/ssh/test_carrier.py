@@ -25,6 +25,7 @@ from hostler.model.commands import AttemptOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import FilesChanged, FilesError, LinkLost
 from hostler.model.files import Fetch
 from hostler.model.inputs import Ended, LinkUp
+from hostler.snapshots.reserve import RESERVE
 from tests.backends.ssh import sshd
 from tests.backends.ssh.sshd import Sshd
 from tests.backends.ssh.test_node import Watch, network_to, node_on, order, server
@@ -444,7 +445,7 @@ async def test_what_has_come_already_needs_no_room_again(
 ) -> None:
     """Else a large file that broke off would be in its own way for ever."""
     data, store = os.urandom(3 << 20), store_of(server)
-    room = shutil.disk_usage(tmp_path)._replace(free=carrier.SPARE_BYTES + (2 << 20))
+    room = shutil.disk_usage(tmp_path)._replace(free=RESERVE.bytes + (2 << 20))
     async with linked(server) as (node, watch):
         await node.launch([order("j1.1", "sh", "-c", "sleep 0")])
         await watch.first(Ended)

@@ -29,7 +29,7 @@ FIRST_LINE_MAX = 4096
 WORDS_MOST, WORDS_S = 20, 2.0
 """A connection that waits and says more in that time is hung up on: it says that it is there every few seconds."""
 STRANGERS_MAX = 64
-"""Of more, the oldest of the address that has most of them is hung up on: nobody keeps others out by himself."""
+"""Of more, the oldest of the address that has most of them is closed, so that one address keeps no other out."""
 WAITING_MAX = 8
 """Connections of one node that wait; of more, the oldest is hung up on."""
 REFUSAL_REST_S = 1.0
@@ -86,10 +86,20 @@ class Switchboard:
     `open` before the first call can come, `close` at the end.
     """
 
-    def __init__(self, journal: str, token_of: Callable[[str], str | None], longest: int = LINE_MAX) -> None:
+    def __init__(
+        self,
+        journal: str,
+        token_of: Callable[[str], str | None],
+        longest: int = LINE_MAX,
+        unauthenticated: int | None = None,
+        greet_s: float | None = None,
+    ) -> None:
+        """`unauthenticated` connections of one address may be there, and each has `greet_s` for its first line."""
         self._journal = journal
         self._token_of = token_of
         self._longest = longest
+        self._unauthenticated = unauthenticated
+        self._greet_s = greet_s
         self._tell: Callable[[str, str], None] = lambda _where, _what: None
         self._context: ssl.SSLContext | None = None
         self._listening: asyncio.Task[None] | None = None
@@ -205,8 +215,10 @@ class Switchboard:
             self._admit(peer, str(address[0]))
 
     def _admit(self, peer: socket.socket, host: str) -> None:
-        if len(self._strangers) >= STRANGERS_MAX:
-            crowd = Counter(self._strangers.values()).most_common(1)[0][0]
+        counts = Counter(self._strangers.values())
+        is_crowded = counts[host] >= (self._unauthenticated or STRANGERS_MAX)
+        if is_crowded or len(self._strangers) >= max(STRANGERS_MAX, self._unauthenticated or 0):
+            crowd = host if is_crowded else counts.most_common(1)[0][0]
             oldest = next(task for task, each in self._strangers.items() if each == crowd)
             del self._strangers[oldest]  # it needs some turns to end, and the next one is to end another
             oldest.cancel()
@@ -229,7 +241,7 @@ class Switchboard:
         del self._unmet[_this_task()]
         writer: asyncio.StreamWriter | None = None
         try:
-            async with asyncio.timeout(GREET_S):
+            async with asyncio.timeout(self._greet_s or GREET_S):
                 reader, writer = await self._secured(peer)
                 words = await _first_line(reader)
             line = self._known(words, reader, writer)

@@ -13,7 +13,7 @@ from hostler.agent.patterns import changed, matcher, walk
 from hostler.backends.base import Changed, Store, expect_no_links
 from hostler.model.errors import FilesError
 from hostler.model.files import FileRef
-from hostler.snapshots.store import expect_room
+from hostler.snapshots.reserve import RESERVE
 
 READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """A link that a job left is not followed, and a pipe is not waited for."""
@@ -73,7 +73,7 @@ def _copied(folder: Path, paths: Sequence[str], store: Store, attempt: str) -> t
     incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
     copy = incoming / "copy"
     try:
-        expect_room(incoming, sum(os.lstat(folder / path).st_size for path in paths))
+        RESERVE.expect(incoming, sum(os.lstat(folder / path).st_size for path in paths))
         return tuple(_copy(folder / path, copy, target / path, f"{attempt}/{path}") for path in paths)
     finally:
         copy.unlink(missing_ok=True)  # on a full disk, what is left of it keeps others from writing

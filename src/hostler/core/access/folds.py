@@ -50,6 +50,7 @@ def _created(state: State, index: Index, event: events.TokenCreated) -> None:
         scope=event.scope,
         created_at=state.at,
         expires_at=event.expires_at,
+        owner=event.owner,
     )
     state.access.tokens = tokens
 

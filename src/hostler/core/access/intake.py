@@ -67,7 +67,11 @@ def create_token(state: State, index: Index, given: inputs.CreateToken, emit: Em
     if len(live) >= TOKENS_MOST:
         raise Conflict(f"there are {len(live)} tokens, more cannot be kept; revoke those that nobody uses")
     expires_at = None if given.lifetime_s is None else index.now + given.lifetime_s
-    emit(events.TokenCreated(name=given.name, sha256=given.sha256, scope=given.scope, expires_at=expires_at))
+    emit(
+        events.TokenCreated(
+            name=given.name, sha256=given.sha256, scope=given.scope, expires_at=expires_at, owner=given.owner
+        )
+    )
     return given.sha256
 
 
@@ -75,6 +79,14 @@ def revoke_token(state: State, index: Index, given: inputs.RevokeToken, emit: Em
     """Let nobody in by a token any more."""
     token = _named(state, index, given.name)
     emit(events.TokenRevoked(name=token.name, sha256=token.sha256))
+
+
+def note_secret(state: State, index: Index, given: inputs.NoteSecret, emit: Emit) -> int:
+    """Nothing follows from it but the entry of the audit; returns a number beyond that of the newest entry.
+
+    A repetition of the request is answered with the same number, which is not beyond it any more.
+    """
+    return state.seq + 1
 
 
 def _named(state: State, index: Index, name: str) -> Token:

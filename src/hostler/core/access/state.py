@@ -18,6 +18,8 @@ class Token:
     scope: Scope
     created_at: float
     expires_at: float | None
+    owner: str | None = None
+    """`None`: the user that the controller runs as."""
 
     def is_live(self, at: float) -> bool:
         """Whether it lets anybody in."""
@@ -33,6 +35,16 @@ class Answered:
     answer: Any
     weight: int
     """About how many words the answer has."""
+
+
+@record
+class Sharing:
+    """How the jobs of one person concern another; as settings and operating system have it, so it is volatile."""
+
+    user: str | None = None
+    """The operating-system user that the controller runs as."""
+    shared_jobs: bool | None = None
+    """Whether each operator may change the jobs of others; `None`: as long as all tokens have one owner."""
 
 
 @entity

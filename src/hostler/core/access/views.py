@@ -14,7 +14,7 @@ def holder(state: State, sha256: str, now: float) -> Holder | None:
     token = state.access.tokens.get(sha256)
     if token is None or not token.is_live(now):
         return None
-    return Holder(name=token.name, scope=token.scope)
+    return Holder(name=token.name, scope=token.scope, owner=token.owner)
 
 
 def token_views(state: State, now: float) -> Sequence[TokenView]:
@@ -27,6 +27,7 @@ def token_views(state: State, now: float) -> Sequence[TokenView]:
             expires_at=token.expires_at,
             left_s=None if token.expires_at is None else max(token.expires_at - now, 0.0),
             expired=not token.is_live(now),
+            owner=token.owner,
         )
         for token in state.access.tokens.values()
     ]

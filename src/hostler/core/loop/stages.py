@@ -29,6 +29,7 @@ def job_for(config: Config, stage: WorkKind, now: float) -> JobSpec:
         config=config.spec.name,
         argv=spec.command,
         env=spec.env,
+        secrets=spec.secrets,
         cwd=spec.cwd,
         order={**_frame(config, stage), **ORDERS[stage](config)},
     )

@@ -23,6 +23,7 @@ from hostler.model.events import (
 from hostler.model.views import Explanation, JobDetail
 from hostler.model.work import ScriptPayload, StagePayload, SweepPayload
 from hostler.web.desk import Desk
+from hostler.web.hiding import shown
 from hostler.web.pages.happenings import happening
 from hostler.web.pages.part import Page, Part, Subject
 from hostler.web.pages.strip import strip
@@ -83,7 +84,7 @@ async def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
         "job": detail.job.id,
         "is_sweep": detail.sweep is not None,
         "priority": detail.job.priority,
-        "spec": json.dumps(json.loads(codec.adapter(type(detail.spec)).dump_json(detail.spec)), indent=2),
+        "spec": json.dumps(json.loads(shown(codec.adapter(type(detail.spec)).dump_json(detail.spec))), indent=2),
         "command": _command(detail.spec.payload),
     }
 
