@@ -171,13 +171,13 @@ seeds: ## all 2^32 seeds of CPython's random (6 min, root)
 # Changed messages of nodes, bodies, jobs files and fleet files, to controllers on SQLite and PostgreSQL. What breaks one is kept below
 # tests/fuzz/kept, where `make test` tries it again. ARGS='--seed 29 messages' plays one reader with that seed.
 FUZZ_INPUTS ?= 10000
-fuzz: ## structured fuzzing, 10,000 inputs for each reader (10 min)
+fuzz: ## structured fuzzing, 10,000 inputs a reader (10 min)
 	@scripts/make-env $(EXTRAS),postgres
 	nice $(RUN) -m tests.fuzz.structured.campaign --inputs $(FUZZ_INPUTS) $(ARGS)
 
 # 14 readers of foreign text under atheris.
 FUZZ_S ?= 60
-fuzz-bytes: ## fuzzing by coverage, FUZZ_S seconds for each target (15 min)
+fuzz-bytes: ## fuzzing by coverage, 14 targets (15 min)
 	@scripts/make-env $(EXTRAS),fuzz
 	nice $(RUN) -m tests.fuzz.campaign --seconds $(FUZZ_S) $(ARGS)
 
