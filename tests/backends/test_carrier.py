@@ -126,9 +126,9 @@ def test_size_that_no_journal_could_hold_is_refused(tmp_path: Path, size: object
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800", "x" * 5000, 7, None, ["a"], True])
 def test_path_that_no_file_can_have_is_refused(tmp_path: Path, path: object) -> None:
-    answer = {"folder": "attempts/j1.1", "files": [[path, 1]]}
-    with pytest.raises(FilesError, match="cannot be understood"):
-        asyncio.run(carrier(tmp_path, answer).fetch("j1.1", Fetch(outputs=("*",))))
+    for answer in ({"folder": "attempts/j1.1", "files": [[path, 1]]}, {"folder": path, "files": [["a", 1]]}):
+        with pytest.raises(FilesError, match="cannot be understood"):
+            asyncio.run(carrier(tmp_path, answer).fetch("j1.1", Fetch(outputs=("*",))))
 
 
 @pytest.mark.parametrize("size", [-1, -(10**15)])

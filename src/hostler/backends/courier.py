@@ -181,14 +181,14 @@ class Courier:
         """Make a folder of files (path, SHA-256, whether it can be executed) that were put; its path on the node."""
         answer = await self.ask({"op": "lay", "tree": tree, "files": list(files), "shared": shared})
         with understood("a folder"):
-            return str(answer["path"])
+            return path_told(answer["path"])
 
     async def outputs(self, attempt: str, patterns: Sequence[str]) -> Outputs:
         """The folder in which an attempt ran, and the files below it that patterns mean, with their sizes."""
         answer = await self.ask({"op": "outputs", "attempt": attempt, "patterns": list(patterns)})
         with understood(f"the files of {attempt}"):
             files = [(path_told(path), bytes_told(size)) for path, size in answer["files"]]
-            return Outputs(str(answer["folder"]), files, *_links(answer))
+            return Outputs(path_told(answer["folder"]), files, *_links(answer))
 
     async def changed(self, attempt: str, laid: Sequence[str]) -> tuple[str, Changed]:
         """The folder in which an attempt ran, and the files below it that are new or changed.
@@ -204,7 +204,7 @@ class Courier:
                 raise ValueError(f"it lists {len(files)} files, and their number and size are not those that it states")
             left = tuple(words(path, PATH_MOST) for path in answer["left"][: 2 * LEFT_SHOWN])
             counts = [bytes_told(answer[name]) for name in ("count", "bytes", "left_count")]
-            return str(answer["folder"]), Changed(files, counts[0], counts[1], left, counts[2], *_links(answer))
+            return path_told(answer["folder"]), Changed(files, counts[0], counts[1], left, counts[2], *_links(answer))
 
     async def find(self, names: Sequence[str]) -> dict[str, tuple[str, int]]:
         """Paths and sizes of artifacts of the node by their hashes, as far as they are there."""
