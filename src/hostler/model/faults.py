@@ -152,7 +152,7 @@ def rule_of(fault: Fault) -> str:
     kind = fault["type"]
     context: dict[str, Any] = {name: _whole(value) for name, value in fault.get("ctx", {}).items()}
     if kind in OWN_WORDS:
-        return _shortened(str(context["error"]))
+        return shortened(str(context["error"]))
     if kind not in RULES:
         return NOT_VALID
     length = next((context[name] for name in _LENGTHS if name in context), None)
@@ -162,7 +162,7 @@ def rule_of(fault: Fault) -> str:
     return RULES[kind].format_map(context)
 
 
-def _shortened(rule: str) -> str:
+def shortened(rule: str) -> str:
     """A sentence of ours, which may repeat a value of any length: without its middle, for the end says what to do."""
     return rule if len(rule) <= RULE_MOST else f"{rule[: RULE_MOST // 2]}…{rule[-RULE_MOST // 2 :]}"
 
