@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -516,8 +517,10 @@ def _write(path: str, text: str) -> None:
 def read_result(path: str, limit: int) -> Tuple[Any, Optional[str]]:
     """``(result, None)`` or ``(None, what is wrong with it)``."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None, "the result is a symbolic link, which is not followed; write or copy the file"
         return None, "cannot read the result: %s" % error.strerror
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
