@@ -22,7 +22,7 @@ SERVICES := services and not long
 LONG := long
 
 .PHONY: help env demo dist test test-services test-long gpu slurm ray browser canary api lint docs format reference \
-	bench campaign fleetdays nights mutations faults rigs planted chaos town soak seeds fuzz mutants hostile clean
+	bench campaign fleetdays nights mutations faults rigs planted chaos town soak seeds fuzz fuzz-bytes mutants hostile clean
 .DEFAULT_GOAL := demo
 
 help: ## this list, with times on 2 idle cores once installed
@@ -168,9 +168,16 @@ seeds: ## all 2^32 seeds of CPython's random (6 min, root)
 	$(ENV)
 	LAB_SEEDS=32 $(RUN) -m pytest -s tests/lab/test_seeds.py $(ARGS)
 
-# 13 readers of foreign text under atheris. What breaks one is kept below tests/fuzz/kept, where `make test` tries it again.
+# Changed messages of nodes, bodies, jobs files and fleet files, to controllers on SQLite and PostgreSQL. What breaks one is kept below
+# tests/fuzz/kept, where `make test` tries it again. ARGS='--seed 29 messages' plays one reader with that seed.
+FUZZ_INPUTS ?= 10000
+fuzz: ## structured fuzzing, 10,000 inputs a reader (10 min)
+	@scripts/make-env $(EXTRAS),postgres
+	nice $(RUN) -m tests.fuzz.structured.campaign --inputs $(FUZZ_INPUTS) $(ARGS)
+
+# 14 readers of foreign text under atheris.
 FUZZ_S ?= 60
-fuzz: ## fuzzing, FUZZ_S seconds for each target (15 min)
+fuzz-bytes: ## fuzzing by coverage, 14 targets (15 min)
 	@scripts/make-env $(EXTRAS),fuzz
 	nice $(RUN) -m tests.fuzz.campaign --seconds $(FUZZ_S) $(ARGS)
 

@@ -113,11 +113,29 @@ def test_what_cannot_be_understood_of_a_removal_is_said(tmp_path: Path, answer: 
         asyncio.run(carrier(tmp_path, answer).drop([FILE], 3600.0))
 
 
+@pytest.mark.parametrize("size", [2**63, 2**70, 10**400, 1.5, "3", True, None, [3]])
+def test_size_that_no_journal_could_hold_is_refused(tmp_path: Path, size: object) -> None:
+    for answer, what in (
+        ({"found": {NAME: [PLACE, size]}}, Fetch(artifacts=(NAME,))),
+        ({"folder": "attempts/j1.1", "files": [["a", size]]}, Fetch(outputs=("*",))),
+        ({"folder": "attempts/j1.1", "files": [["a", 1]], "links_count": size}, Fetch(outputs=("*",))),
+    ):
+        with pytest.raises(FilesError, match="is no number of bytes"):
+            asyncio.run(carrier(tmp_path, answer).fetch("j1.1", what))
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800", "x" * 5000, 7, None, ["a"], True])
+def test_path_that_no_file_can_have_is_refused(tmp_path: Path, path: object) -> None:
+    for answer in ({"folder": "attempts/j1.1", "files": [[path, 1]]}, {"folder": path, "files": [["a", 1]]}):
+        with pytest.raises(FilesError, match="cannot be understood"):
+            asyncio.run(carrier(tmp_path, answer).fetch("j1.1", Fetch(outputs=("*",))))
+
+
 @pytest.mark.parametrize("size", [-1, -(10**15)])
 def test_what_is_less_than_nothing_makes_no_room_for_others(tmp_path: Path, size: object) -> None:
     found = {"found": {NAME: [PLACE, size]}}
-    with pytest.raises(FilesError, match="tells of"):
+    with pytest.raises(FilesError, match=r"tells of|no number of bytes"):
         asyncio.run(carrier(tmp_path, found).fetch("j1.1", Fetch(artifacts=(NAME,))))
     outputs = {"folder": "attempts/j1.1", "files": [["a", 10**15], ["b", size]]}
-    with pytest.raises(FilesError, match="tells of"):
+    with pytest.raises(FilesError, match=r"tells of|no number of bytes"):
         asyncio.run(carrier(tmp_path, outputs).fetch("j1.1", Fetch(outputs=("*",))))

@@ -6,7 +6,6 @@ The recipe of a node that reports `cpus: 0`, and every other value of every mess
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,18 +32,9 @@ from tests.fuzz.controller_lines import (
     WORK,
     _heard,
 )
+from tests.fuzz.extremes import JSON
 from tests.fuzz.samples import DIGEST, said
 
-DEEP: Any = 1
-for _ in range(80):
-    DEEP = [DEEP]
-EXTREMES: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63) - 1, 10**400, 1e308, -1e308, 1e-320, 0.5, -0.0, "",
-    "\0", "a\0b", "\ud800", "x" * 5000, "../../etc", "j1.1", "NaN", [], [None], {}, {"a": {}}, [[]], DEEP,
-    "\u202e", [0, 0, 0, 0],
-)  # fmt: skip
-RAW = (b"NaN", b"Infinity", b"-Infinity", b"1e999", b"9" * 5000)
-"""What is no JSON, and what Python reads all the same."""
 MESSAGES: dict[str, tuple[Any, ...]] = {
     "hello": (HELLO, PROBE),
     "probe": (HELLO, PROBE),
@@ -83,10 +73,8 @@ def conversations(name: str) -> Iterator[bytes]:
     at = CHANGED.get(name, len(messages) - 1)
     for made in changed(messages[at], MARK):
         whole = said(*messages[:at], made, *messages[at + 1 :])
-        for put in EXTREMES:
-            yield whole.replace(f'"{MARK}"'.encode(), json.dumps(put).encode())
-        for raw in RAW:
-            yield whole.replace(f'"{MARK}"'.encode(), raw)
+        for text in JSON:
+            yield whole.replace(f'"{MARK}"'.encode(), text.encode())
 
 
 def expect_readable_journal(data: bytes) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hostler.backends.base import Store
+from hostler.backends.local import outputs as local
 from hostler.backends.local.outputs import copied
 from hostler.model.errors import FilesError, PartlyFetched
 
@@ -41,3 +42,12 @@ def test_nothing_of_that_kind_is_a_failure(tmp_path: Path) -> None:
         copied(tmp_path, ("*.csv",), store(tmp_path), "j1.1")
     with pytest.raises(FilesError, match="cannot be read"):
         copied(tmp_path / "nowhere", ("*",), store(tmp_path), "j1.1")
+
+
+def test_files_beyond_the_limit_are_refused_on_this_machine_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [f"f{at}" for at in range(local.OUTPUTS_MAX + 1)]
+    monkeypatch.setattr(local, "walk", lambda _, links: iter(paths))
+    with pytest.raises(FilesError, match="20001 files, of which 20000 can be fetched"):
+        copied(tmp_path, ("**",), store(tmp_path), "j1.1")

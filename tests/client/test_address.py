@@ -42,6 +42,19 @@ def test_file_of_a_controller_that_cannot_be_understood_means_that_none_is_there
         address_in(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["controller.json", "token", "lock"])
+def test_pipe_in_the_place_of_a_file_of_a_controller_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    (tmp_path / "token").write_text("t")
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    if name == "token":
+        (tmp_path / "controller.json").write_text(json.dumps({"pid": os.getpid(), "url": ADDRESS}))
+    with pytest.raises(
+        ControllerAbsent, match="there is no controller.json" if name == "lock" else "not a regular file"
+    ):
+        address_in(tmp_path)
+
+
 def test_state_directory_below_a_folder_that_is_gone_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

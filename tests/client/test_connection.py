@@ -12,7 +12,7 @@ from httptools import HttpParserError
 from hypothesis import given, strategies as st
 
 from hostler.client.address import Address
-from hostler.client.calls import Ask
+from hostler.client.calls import Ask, write
 from hostler.client.connection import HEAD_BYTES_MAX, Incomplete, Response, exchange
 from hostler.model.errors import LinkLost, UsageError
 
@@ -121,3 +121,13 @@ def test_request_says_what_it_wants_once() -> None:
         "Host: fleet:8765",
     ]
     assert lines[-2:] == ["", "{}"]
+
+
+def test_text_that_is_not_utf_8_is_refused_before_it_is_sent() -> None:
+    with pytest.raises(
+        UsageError, match=r"/tmp/\\udcff.*is not UTF-8, as every text of a request must be; nothing was"
+    ):
+        next(write("POST", "/jobs", [{"payload": {"cwd": "/tmp/\udcff"}}]))
+    asked = next(write("POST", "/jobs", [{"name": "é"}]))
+    assert isinstance(asked, Ask)
+    assert asked.body == '[{"name": "é"}]'.encode()

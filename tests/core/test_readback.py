@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -20,23 +20,9 @@ from hostler.model.readback import readback_fault
 from hostler.model.telemetry import DeviceTelemetry
 from hostler.model.work import FailureClass, JobState, Retry
 from tests.core.builders import Driver, ended, link_up, node, replayed, script, snapshot, sweep
+from tests.fuzz.extremes import NO_JSON, VALUES
 
-TEXTS: tuple[Any, ...] = (
-    "",
-    "a\0b",
-    "\ud800",
-    "\udfff x",
-    "\u202e",
-    "x" * 5_000,
-    "j1.1\0",
-    "../x",
-    "-1",
-    "NaN",
-    "null",
-)
-NUMBERS: tuple[Any, ...] = (0, -1, 2**63, -(2**70), 10**400, 0.5, -0.0, 1e308, 1e-320, math.nan, math.inf, -math.inf)
-SHAPES: tuple[Any, ...] = (None, True, (), [], {}, {"a": math.nan}, {"\0": 1}, [[1]], {"x": "\ud800"}, object(), b"x")
-EXTREMES = (*TEXTS, *NUMBERS, *SHAPES)
+EXTREMES = (*VALUES, *NO_JSON)
 
 
 def world() -> Driver:
@@ -173,10 +159,24 @@ def _hostile() -> Iterator[tuple[str, int, tuple[str, ...]]]:
             yield f"{type(given).__name__}-{'.'.join(path)}", number, path
 
 
-@pytest.mark.parametrize(("number", "path"), [pytest.param(n, p, id=i) for i, n, p in _hostile()])
-def test_each_event_of_a_hostile_input_loads_again(number: int, path: tuple[str, ...]) -> None:
+LEAVES = [pytest.param(at, number, path, id=name) for at, (name, number, path) in enumerate(_hostile())]
+
+
+@pytest.mark.parametrize(("at", "number", "path"), LEAVES)
+def test_each_event_of_a_hostile_input_loads_again(at: int, number: int, path: tuple[str, ...]) -> None:
+    """Of each leaf every third value, of the next leaf others; `make test-long` plays all."""
+    _expect_all_whole(number, path, EXTREMES[at % 3 :: 3])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("at", "number", "path"), LEAVES)
+def test_each_event_of_any_hostile_input_loads_again(at: int, number: int, path: tuple[str, ...]) -> None:
+    _expect_all_whole(number, path, EXTREMES)
+
+
+def _expect_all_whole(number: int, path: tuple[str, ...], extremes: Sequence[Any]) -> None:
     driver = world()
-    for extreme in EXTREMES:
+    for extreme in extremes:
         given = with_leaf(said(driver)[number] if driver.state.sweeps["j3"].leases else None, path, extreme)
         _expect_whole(driver, given)
         driver = world()

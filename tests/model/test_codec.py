@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from pydantic import ValidationError
 
 from hostler.model import codec, commands, inputs
+from hostler.model.codec import adapter, error_words
 from hostler.model.errors import CorruptState, SpecError
 from hostler.model.events import Event
 from hostler.model.texts import nul_fault
@@ -162,3 +164,19 @@ def reversed_keys(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: reversed_keys(value[key]) for key in reversed(value)}
     return [reversed_keys(each) for each in value] if isinstance(value, list) else value
+
+
+def test_error_of_a_validation_names_no_types() -> None:
+    with pytest.raises(ValidationError) as failed:
+        adapter(Event).validate_python({"kind": "job.done", "job": 7})
+    assert len(str(failed.value)) > 400
+    words = error_words(failed.value)
+    assert words.startswith("ValidationError: ")
+    assert "tagged-union" not in words
+    assert "JobSubmitted" not in words
+    assert len(words) < 400
+
+
+def test_error_of_any_length_is_cut() -> None:
+    assert len(error_words(ValueError("x" * 10**6))) == 2000
+    assert error_words(KeyError("a")) == "KeyError: 'a'"

@@ -111,3 +111,12 @@ def test_without_the_value_places_are_those_of_pydantic() -> None:
         TypeAdapter(JobSpec).validate_python({"name": "a", "payload": {"kind": "script", "schema": 1, "argv": 1}})
     assert [show(path) for path in faults_in(caught.value, UNSEEN)] == ["payload.script.argv"]
     assert "payload.script.argv: should be a list" in codec.explain(caught.value)
+
+
+def test_rule_that_repeats_a_long_value_is_cut_and_keeps_its_end() -> None:
+    fault = {
+        "type": "value_error",
+        "ctx": {"error": ValueError(f"{'x' * 70_000!r} is no option; write each as one word")},
+    }
+    assert len(rule_of(fault)) < 1100
+    assert rule_of(fault).endswith("is no option; write each as one word")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,23 @@ def test_who_is_away_is_kept_over_a_restart(tmp_path: Path) -> None:
     for nonsense in ("", "[]", '{"bucket": 5}', '{"bucket": {}}'):
         directory.away_file.write_text(nonsense)
         assert directory.away() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("store", lambda directory: directory.place),
+        ("token", lambda directory: directory.token()),
+        ("session.key", lambda directory: directory.session_key()),
+        ("controller.id", lambda directory: directory.own_id()),
+        ("notified.json", lambda directory: directory.told_before()),
+        ("away.json", lambda directory: directory.away()),
+        ("fleet.json", lambda directory: directory.fleet_path()),
+    ],
+)
+def test_pipe_in_the_place_of_a_small_file_is_refused_at_once(
+    tmp_path: Path, name: str, read: Callable[[StateDir], object]
+) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(OSError, match="not a regular file"):
+        read(StateDir(tmp_path))

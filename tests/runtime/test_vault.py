@@ -235,3 +235,30 @@ def test_credentials_of_loops_are_kept_apart(vault: Vault) -> None:
     assert vault.values(kept.selfplay.stage.secrets) == {"HF_TOKEN": VALUE}
     assert VALUE not in repr(kept)
     assert (kept.training, kept.export, kept.evaluation) == (given.training, given.export, given.evaluation)
+
+
+def test_library_keyring_keeps_values_in_its_back_end(tmp_path: Path) -> None:
+    library = pytest.importorskip("keyring")
+    kept = Library()
+
+    class Backend(library.backend.KeyringBackend):  # type: ignore[misc,name-defined]
+        priority = 5
+
+        def get_password(self, service: str, username: str) -> str | None:
+            return kept.get_password(service, username)
+
+        def set_password(self, service: str, username: str, password: str) -> None:
+            kept.set_password(service, username, password)
+
+        def delete_password(self, service: str, username: str) -> None:
+            kept.delete_password(service, username)
+
+    before = library.get_keyring()
+    library.set_keyring(Backend())
+    try:
+        vault = Vault(tmp_path / "secrets.json", Clock().now, lambda: usable(lambda: "of-a-test"))
+        assert vault.set("hf", VALUE).kept_in == "keyring"
+        assert vault.values({"X": "hf"}) == {"X": VALUE}
+        assert kept.kept == {("hostler-of-a-test", "hf"): VALUE}
+    finally:
+        library.set_keyring(before)

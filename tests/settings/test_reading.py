@@ -11,8 +11,8 @@ from hostler.model.errors import SettingsError
 from hostler.model.schemas import show
 from hostler.settings.reading import MAX_DEPTH, Origin, grafted, read_file, read_text, uniform
 
-# Beyond U+FFFF, JSON may write surrogate pairs, which are no YAML.
-TEXTS = st.text(st.characters(codec="utf-8", max_codepoint=0xFFFF), max_size=20)
+# Beyond U+FFFF, JSON may write surrogate pairs, which are no YAML; a NUL is refused.
+TEXTS = st.text(st.characters(codec="utf-8", min_codepoint=1, max_codepoint=0xFFFF), max_size=20)
 SCALARS = (
     st.none() | st.booleans() | st.integers(-(2**1200), 2**1200) | st.floats(allow_nan=False, allow_infinity=False)
 )
@@ -149,3 +149,16 @@ def test_grafting_makes_what_is_missing_and_leaves_faults_alone() -> None:
 
 def test_paths_are_shown_as_people_write_them() -> None:
     assert show(("nodes", 0, "env", "A")) == "nodes[0].env.A"
+
+
+@pytest.mark.parametrize("text", [r'{"a": "x\0"}', r'{"a\0": 1}', r'["\x00"]'])
+def test_text_with_nul_is_refused_with_its_place(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"x:1:\d+: the text contains a NUL character"):
+        read_text(text, "x")
+
+
+def test_path_of_any_length_is_shown_in_one_short_line(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read_file(tmp_path / ("a\nb" + "x" * 70_000))
+    assert len(str(refused.value)) < 700
+    assert "\n" not in str(refused.value)

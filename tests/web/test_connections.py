@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import resource
 import socket
 from collections.abc import Iterator
@@ -179,7 +180,9 @@ class TestHeads:
             with connected(served, HEAD + field * 2 + (b"\r\n\r\n" if whole else b"")) as made:
                 answer = ended(made)
             assert answer.startswith(b"HTTP/1.1 431")
-            assert b"2048 bytes (limits.head_bytes)" in answer
+            problem = json.loads(answer.partition(b"\r\n\r\n")[2])
+            assert problem["error"] == "HeadTooLarge"
+            assert "2048 bytes (limits.head_bytes)" in problem["message"]
             assert served.get("/status").status == 200
 
     def test_second_head_is_limited_as_the_first(self) -> None:

@@ -51,6 +51,14 @@ def test_jobs_of_a_group_may_be_in_short_form(served: Window) -> None:
     assert spec_of(served, "j1").parameters == {"lr": "0.1"}
 
 
+def test_full_form_may_name_the_folder_of_its_attempt(served: Window) -> None:
+    script = {**FULL, "payload": {**FULL["payload"], "cwd": "{attempt}"}}
+    assert served.post(JOBS, [script]).status == 201
+    assert served.post(JOBS, [SHORT, script]).status == 201
+    payloads = [spec_of(served, name).payload for name in ("j1", "j3")]
+    assert [each.cwd for each in payloads if isinstance(each, ScriptPayload)] == [None, None]
+
+
 def test_a_short_form_starts_in_a_folder_of_its_own_or_from_a_snapshot(served: Window) -> None:
     assert served.post(JOBS, [SHORT, {**SHORT, "cwd": "/data"}]).status == 201
     payloads = [spec_of(served, name).payload for name in ("j1", "j2")]

@@ -568,7 +568,7 @@ def read_result(path: str, limit: int) -> Tuple[Any, Optional[str]]:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            return None, "the result is a symbolic link. Have the job write it to $HOSTLER_RESULT itself"
+            return None, "the result is a symbolic link, which is not followed; write or copy the file"
         return None, "cannot read the result: %s" % error.strerror
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):

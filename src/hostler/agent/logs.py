@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple, Optional, Tuple
 
 _PLAINLY = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+"""The folder is the attempt's, which may have put a pipe or a link to another file in the place of a stream."""
 _OFFSET_DIGITS = 20
 _LARGEST_OFFSET = 1 << 62
 
@@ -69,14 +70,14 @@ def read(path: str, offset: int, limit: int) -> Piece:
 def extent(path: str) -> Extent:
     """How much of a stream there is. Raises OSError."""
     base = base_of(path)
-    found = os.stat(path)
+    found = os.lstat(path)
     return Extent(max(0, base - (size_of(path + ".1") or 0)), base + found.st_size, found.st_mtime)
 
 
 def size_of(path: str) -> Optional[int]:
     """The size of a file; None where there is none. Raises OSError."""
     try:
-        return os.stat(path).st_size
+        return os.lstat(path).st_size
     except FileNotFoundError:
         return None
 
@@ -84,7 +85,7 @@ def size_of(path: str) -> Optional[int]:
 def tail(path: str, limit: int) -> bytes:
     """The last bytes of a file; empty if it cannot be read."""
     try:
-        size = os.stat(path).st_size
+        size = os.lstat(path).st_size
         return _read_at(path, max(0, size - limit), limit)
     except OSError:
         return b""
@@ -92,7 +93,7 @@ def tail(path: str, limit: int) -> bytes:
 
 def _extent(path: str) -> Tuple[int, int]:
     base = base_of(path)
-    return base, base + os.stat(path).st_size
+    return base, base + os.lstat(path).st_size
 
 
 def base_of(path: str) -> int:
@@ -122,7 +123,7 @@ def _move(fd: int, path: str, keep: int) -> None:
 
 
 def _copy_from(fd: int, position: int, target: str, most: int) -> None:
-    with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _PLAINLY, 0o600), "wb") as older:
+    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _PLAINLY, 0o666), "wb") as older:
         while True:
             data = os.pread(fd, 1 << 20, position)
             if not data:

@@ -30,6 +30,7 @@ from hostler.backends.facts import (
 )
 from hostler.backends.output import chunk_of, output_of, unmerged
 from hostler.backends.selection import Selected, Selection, selected
+from hostler.model.codec import error_words
 from hostler.model.commands import AttemptOrder, CanaryOrder, ChunkOrder, WorkerOrder
 from hostler.model.errors import FilesError, LinkLost, NotFound
 from hostler.model.fleet import DeviceSpec, NodeSpec
@@ -208,7 +209,7 @@ class AgentedNode(ABC):
                 if may_pass(error):
                     self.hang_up()  # chunks are lent once for each connection: without its files it must not continue
                     raise
-                what = str(error) if isinstance(error, FilesError) else f"{type(error).__name__}: {error}"
+                what = str(error) if isinstance(error, FilesError) else error_words(error)
                 return [WorkerRefused(worker=worker.id, error=what)]
         channel = self._open_channel()
         if self._limits.job_user is not None and channel.hello.get("drops") is not True:

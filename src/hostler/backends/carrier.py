@@ -19,7 +19,7 @@ from hostler.agent.files import ARTIFACTS, BLOBS, ENDINGS, OUTPUTS_MAX
 from hostler.backends.arriving import Wanted, come, size_of
 from hostler.backends.base import Removed, Stock, Stocked, Store, expect_no_links
 from hostler.backends.channel import words
-from hostler.backends.courier import Courier, Parcel, understood
+from hostler.backends.courier import Courier, Parcel, bytes_told, understood
 from hostler.backends.guests import DialForMuch, Guests
 from hostler.backends.packing import LIBRARY, Packed, Packer
 from hostler.model.commands import AttemptOrder, WorkerOrder
@@ -118,7 +118,7 @@ class Carrier:
         async with self._courier() as courier:
             told = await courier.ask({"op": "stock", "after": after, "limit": limit})
         with understood("its artifacts"):
-            total, free = map(_count, told["disk"])
+            total, free = map(bytes_told, told["disk"])
             return Stock(
                 files=tuple(map(_stocked, told["files"])), more=bool(told["more"]), total_bytes=total, free_bytes=free
             )
@@ -128,17 +128,17 @@ class Carrier:
         async with self._courier() as courier:
             told = await courier.ask({"op": "drop", "names": list(names), "unused_s": unused_s})
         with understood("what it has removed"):
-            gone = {_kept(name): _count(size) for name, size in told["gone"]}
+            gone = {_kept(name): bytes_told(size) for name, size in told["gone"]}
             left = {_kept(name): words(why, SHOWN) for name, why in told["left"].items()}
-            return Removed(gone=gone, left=left, free_bytes=_count(told["disk"][1]))
+            return Removed(gone=gone, left=left, free_bytes=bytes_told(told["disk"][1]))
 
     async def drop_environments(self, wanted_bytes: int, unused_s: float) -> Removed:
         """Have Python environments removed that were not used of late, until so much more is free."""
         async with self._courier() as courier:
             told = await courier.ask({"op": "drop_environments", "bytes": wanted_bytes, "unused_s": unused_s})
         with understood("what it has removed"):
-            gone = {_key(key): _count(size) for key, size in told["gone"]}
-            return Removed(gone=gone, left={}, free_bytes=_count(told["free"]))
+            gone = {_key(key): bytes_told(size) for key, size in told["gone"]}
+            return Removed(gone=gone, left={}, free_bytes=bytes_told(told["free"]))
 
     def close(self) -> None:
         """Hang up."""
@@ -368,18 +368,11 @@ def _key(name: object) -> str:
 
 
 def _stocked(row: Sequence[object]) -> Stocked:
-    """An artifact with its bytes, and the seconds since its last use. Raises as `_count`."""
+    """An artifact with its bytes, and the seconds since its last use. Raises as `bytes_told`."""
     name, size, unused_s = row
     if type(unused_s) not in (int, float) or not 0 <= unused_s < math.inf:  # type: ignore[operator]
         raise ValueError(f"{unused_s!r:.{SHOWN}} is no time")
-    return Stocked(name=_kept(name), bytes=_count(size), unused_s=float(unused_s))  # type: ignore[arg-type]
-
-
-def _count(value: object) -> int:
-    """A number of bytes; journals take no other. Raises `ValueError`."""
-    if type(value) is not int or not 0 <= value < 1 << 63:
-        raise ValueError(f"{value!r:.{SHOWN}} is no number of bytes")
-    return value
+    return Stocked(name=_kept(name), bytes=bytes_told(size), unused_s=float(unused_s))  # type: ignore[arg-type]
 
 
 def _relative(path: str) -> str:

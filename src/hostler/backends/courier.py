@@ -26,6 +26,8 @@ SILENCE_S = 600.0
 SHOWN = 80
 BATCH = 1000
 """Files that are asked for in one request."""
+PATH_MOST = 4096
+"""Characters of a path."""
 IN_FLIGHT = 200
 """Requests that may be on their way at once: their answers wait in pipes."""
 
@@ -179,14 +181,14 @@ class Courier:
         """Make a folder of files (path, SHA-256, whether it can be executed) that were put; its path on the node."""
         answer = await self.ask({"op": "lay", "tree": tree, "files": list(files), "shared": shared})
         with understood("a folder"):
-            return str(answer["path"])
+            return path_told(answer["path"])
 
     async def outputs(self, attempt: str, patterns: Sequence[str]) -> Outputs:
         """The folder in which an attempt ran, and the files below it that patterns mean, with their sizes."""
         answer = await self.ask({"op": "outputs", "attempt": attempt, "patterns": list(patterns)})
         with understood(f"the files of {attempt}"):
-            files = [(str(path), int(size)) for path, size in answer["files"]]
-            return Outputs(str(answer["folder"]), files, *_links(answer))
+            files = [(path_told(path), bytes_told(size)) for path, size in answer["files"]]
+            return Outputs(path_told(answer["folder"]), files, *_links(answer))
 
     async def changed(self, attempt: str, laid: Sequence[str]) -> tuple[str, Changed]:
         """The folder in which an attempt ran, and the files below it that are new or changed.
@@ -197,18 +199,18 @@ class Courier:
         with understood(f"the files of {attempt}"):
             if answer.get("gone"):
                 raise PartlyFetched(GONE)
-            files = tuple((str(path), int(size)) for path, size in answer["files"])
-            if len(files) > 2 * CHANGED_MAX or sum(size for _, size in files) > int(answer["bytes"]):
+            files = tuple((path_told(path), bytes_told(size)) for path, size in answer["files"])
+            if len(files) > 2 * CHANGED_MAX or sum(size for _, size in files) > bytes_told(answer["bytes"]):
                 raise ValueError(f"it lists {len(files)} files, and their number and size are not those that it states")
-            left = tuple(str(path) for path in answer["left"])
-            counts = int(answer["count"]), int(answer["bytes"]), int(answer["left_count"])
-            return str(answer["folder"]), Changed(files, *counts[:2], left, counts[2], *_links(answer))
+            left = tuple(words(path, PATH_MOST) for path in answer["left"][: 2 * LEFT_SHOWN])
+            counts = [bytes_told(answer[name]) for name in ("count", "bytes", "left_count")]
+            return path_told(answer["folder"]), Changed(files, counts[0], counts[1], left, counts[2], *_links(answer))
 
     async def find(self, names: Sequence[str]) -> dict[str, tuple[str, int]]:
         """Paths and sizes of artifacts of the node by their hashes, as far as they are there."""
         answer = await self.ask({"op": "find", "sha256": list(names)})
         with understood("its artifacts"):
-            return {name: (str(path), int(size)) for name, (path, size) in answer["found"].items()}
+            return {name: (path_told(path), bytes_told(size)) for name, (path, size) in answer["found"].items()}
 
     async def get(self, files: Sequence[Wanted]) -> list[str]:
         """Fetch files, from below the agent's folder to paths here; their hashes. What has come does not come again.
@@ -438,7 +440,23 @@ class Courier:
 
 def _links(answer: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
     """Some symbolic links and how many there are; an earlier agent says nothing of them."""
-    return tuple(str(path) for path in answer.get("links", ())[:LEFT_SHOWN]), int(answer.get("links_count", 0))
+    shown = tuple(words(path, PATH_MOST) for path in answer.get("links", ())[:LEFT_SHOWN])
+    return shown, bytes_told(answer.get("links_count", 0))
+
+
+def path_told(told: object) -> str:
+    """The path of a file of a node. Raises `ValueError` where no file here can be called so."""
+    if not isinstance(told, str) or "\0" in told or len(told) > PATH_MOST:
+        raise ValueError(f"{told!r:.{SHOWN}} is not the path of a file")
+    told.encode()  # half of a surrogate pair has no form in UTF-8: a `UnicodeEncodeError`, which is a `ValueError`
+    return told
+
+
+def bytes_told(told: object) -> int:
+    """A number of bytes, or of files, that a node reports; journals take no other. Raises `ValueError`."""
+    if type(told) is not int or not 0 <= told < 1 << 63:
+        raise ValueError(f"{told!r:.{SHOWN}} is no number of bytes")
+    return told
 
 
 @contextmanager

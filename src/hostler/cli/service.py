@@ -15,6 +15,7 @@ from typing import Annotated, BinaryIO
 from hostler.cli.common import StateDir, client, directory, is_here
 from hostler.cli.declarations import Option
 from hostler.cli.show import plural
+from hostler.client.small_files import read_small
 from hostler.model.errors import ControllerAbsent, LinkError, StoreError, StoreFull, UsageError
 
 LOG = "up.log"
@@ -160,7 +161,7 @@ def _pid(state_dir: Path) -> int:
     """
     absent = ControllerAbsent(f"no controller is running for {state_dir}; `hostler up --detach` starts one")
     try:  # the lock has the number of its process from its start on, before there is a controller.json
-        pid = int((state_dir / LOCK).read_text().split()[0])
+        pid = int(read_small(state_dir / LOCK).split()[0])
     except (OSError, ValueError, IndexError):
         raise absent from None
     if not _is_held(state_dir) or not _holds(pid, state_dir / LOCK):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from hostler.client.small_files import read_small, read_small_text
 from hostler.model.errors import ControllerAbsent, ControllerStarting, UsageError
 
 START_S = 60.0
@@ -39,8 +40,8 @@ def address_in(state_dir: Path) -> Address:
     Raises `ControllerAbsent` where none runs, `ControllerStarting` where one does not answer yet.
     """
     try:
-        left = json.loads((state_dir / "controller.json").read_bytes())
-        token = (state_dir / "token").read_text().strip()
+        left = json.loads(read_small(state_dir / "controller.json"))
+        token = read_small_text(state_dir / "token")
         url, pid, certificate = left["url"], int(left["pid"]), left.get("certificate")
         if not (isinstance(url, str) and _is_address(url) and isinstance(certificate, str | None)):
             raise ValueError(f"its address is {url!r:.80}, its certificate {certificate!r:.80}")
@@ -102,7 +103,7 @@ def rests(timeout_s: float) -> Iterator[float]:
 def _starting(state_dir: Path) -> int | None:
     """The process of a controller that is starting on a state directory, if one is: it holds the lock, and is in it."""
     try:
-        lock = os.open(state_dir / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        lock = os.open(state_dir / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
     try:

@@ -30,6 +30,8 @@ PAGES_MAX = 100_000
 """Of one list."""
 PIECE = 1 << 20
 """Bytes of an artifact that are read at once."""
+AROUND = 40
+"""Characters that are shown around one that has no form in UTF-8."""
 RECONNECT_S = (0.1, 0.2, 0.5, 1.0, 2.0, 2.0, 5.0, 5.0, 10.0)
 """Rests between attempts to take up a broken event stream; after the last one it is given up."""
 BEGINNINGS = 3
@@ -266,7 +268,7 @@ def whole(path: str, field: str) -> Answer[Any]:
 
 def write(method: str, path: str, value: Any = None, key: str | None = None, **query: Any) -> Answer[Any]:
     """Ask for something; once more if the connection broke: under its key it is done once, and that is known."""
-    body = None if value is None else json.dumps(value).encode()
+    body = None if value is None else _encoded(value)
     ask = Ask(method, _target(path, _pairs(query)), body, {"Idempotency-Key": key or os.urandom(16).hex()})
     try:
         told = yield ask
@@ -278,6 +280,15 @@ def write(method: str, path: str, value: Any = None, key: str | None = None, **q
             raise lost from None
     said = decoded(told, method, path)
     return Rows(said) if isinstance(said, list) else _shown(said)
+
+
+def _encoded(value: Any) -> bytes:
+    """JSON of a value. Raises `UsageError` naming the text that JSON has no form for."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        around = error.object[max(error.start - AROUND, 0) : error.end + AROUND]
+        raise UsageError(f"{around!a} is not UTF-8, as every text of a request must be; nothing was done") from error
 
 
 def log_piece(path: str, **query: Any) -> Answer[LogPiece]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from hostler.model.artifacts import Sha256
 from hostler.model.disks import DoomedFile, FilePath
+from hostler.model.numbers import Count
 from hostler.model.record import record
 
 
@@ -59,7 +60,7 @@ class FilesTold:
     why: str = ""
     """Of what is where it was."""
     deleted: tuple[FilePath, ...] = ()
-    bytes: int = 0
+    bytes: Count = 0
     """Of what is deleted."""
 
 
@@ -71,7 +72,7 @@ class DropTold:
     who: str
     dropping: tuple[DoomedFile, ...] = ()
     dropped: tuple[FilePath, ...] = ()
-    bytes: int = 0
+    bytes: Count = 0
     """Of what was removed."""
 
 
@@ -81,7 +82,7 @@ class CleanDisk:
 
     id: str
     files: tuple[FilePath, ...] | None
-    most: int
+    most: Count
     node: str | None = None
     """The node that is to be cleaned instead."""
 

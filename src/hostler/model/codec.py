@@ -22,6 +22,8 @@ from hostler.model.work import NAME_MAX, JobSpec
 
 RecordT = TypeVar("RecordT")
 
+ERROR_MOST = 2000
+"""Characters of an error of the program."""
 FAULTS_MOST = 1000
 """Faults of one value that are looked through: a body of 64 MB may have millions."""
 PLACE_SHOWN = 200
@@ -118,6 +120,16 @@ def explain(error: ValidationError, value: object = UNSEEN, shape: Any = None) -
     `shape` is what it was validated as: with it, what is meant by an unknown field is named.
     """
     return in_one_line(fault_lines(error, value, shape))
+
+
+def error_words(error: BaseException) -> str:
+    """An error of the program in one line for people: its type, and what it says, cut to a length.
+
+    Of a validation the faults alone: its own text names every type that was tried.
+    """
+    why = explain(error) if isinstance(error, ValidationError) else str(error)
+    words = f"{type(error).__name__}: {why}"
+    return words if len(words) <= ERROR_MOST else f"{words[: ERROR_MOST - 1]}…"
 
 
 def fault_lines(error: ValidationError, value: object, shape: Any, prefix: KeyPath = ()) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hostler.model.disks import DoomedFile, FilePath
+from hostler.model.numbers import Count
 from hostler.model.record import record
 
 
@@ -39,7 +40,7 @@ class FilesDeleted:
     kind: Literal["files.deleted"] = "files.deleted"
     tombstone: str
     files: Annotated[tuple[FilePath, ...], Field(min_length=1)]
-    bytes: Annotated[int, Field(ge=0)]
+    bytes: Count
 
 
 @record
@@ -59,4 +60,4 @@ class FilesDropped:
     kind: Literal["files.dropped"] = "files.dropped"
     node: str
     files: Annotated[tuple[FilePath, ...], Field(min_length=1)]
-    bytes: Annotated[int, Field(ge=0)]
+    bytes: Count

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hostler.model.artifacts import Copy, Sha256
+from hostler.model.numbers import Count, Some
 from hostler.model.record import record
 from hostler.model.telemetry import Level
 
@@ -27,7 +28,7 @@ class RetentionRules:
     caches_s: Annotated[float, Field(ge=0)] = 3600.0
     """A cache that was used of late is kept."""
     empty_s: Annotated[float, Field(ge=0)] = DAY_S
-    checkpoints: Annotated[int, Field(ge=1)] = 3
+    checkpoints: Some = 3
     """Newest checkpoints of each training that stay."""
     checkpoints_s: Annotated[float, Field(ge=0)] = DAY_S
     copies: Annotated[int, Field(ge=1, le=16)] = 2
@@ -53,7 +54,7 @@ class DoomedFile:
     """A file that may go, or went."""
 
     path: FilePath
-    bytes: Annotated[int, Field(ge=0)]
+    bytes: Count
     rule: str
     """The rule that allows it: `cache`, `log`, `empty`, `checkpoint`, `exported` or `spare`."""
     why: str

@@ -19,6 +19,8 @@ Fault: TypeAlias = Mapping[str, Any]
 Faults: TypeAlias = dict[KeyPath, list[Fault]]
 """Faults by the path of their value. Where several types are allowed, a value may have a fault for each."""
 
+RULE_MOST = 1000
+"""Characters of one rule."""
 UNSEEN: object = object()
 """In the place of a value that is not at hand."""
 VALUE_SHOWN = 200
@@ -150,7 +152,7 @@ def rule_of(fault: Fault) -> str:
     kind = fault["type"]
     context: dict[str, Any] = {name: _whole(value) for name, value in fault.get("ctx", {}).items()}
     if kind in OWN_WORDS:
-        return str(context["error"])
+        return shortened(str(context["error"]))
     if kind not in RULES:
         return NOT_VALID
     length = next((context[name] for name in _LENGTHS if name in context), None)
@@ -158,6 +160,11 @@ def rule_of(fault: Fault) -> str:
     if "expected_tags" in context:
         context["expected_tags"] = " or ".join(context["expected_tags"].rsplit(", ", 1))
     return RULES[kind].format_map(context)
+
+
+def shortened(rule: str) -> str:
+    """A sentence of ours, which may repeat a value of any length: without its middle, for the end says what to do."""
+    return rule if len(rule) <= RULE_MOST else f"{rule[: RULE_MOST // 2]}…{rule[-RULE_MOST // 2 :]}"
 
 
 def rules_of(faults: Sequence[Fault]) -> str:

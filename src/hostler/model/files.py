@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from hostler.model.numbers import Count
 from hostler.model.record import record
 
 SHA256 = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
@@ -33,7 +34,7 @@ class FileRef:
 
     path: str
     """Relative to the folder of results, or, of an artifact, to that of artifacts."""
-    size: int
+    size: Count
     """In bytes."""
     sha256: str
 
@@ -44,7 +45,7 @@ class OutputFile:
 
     path: str
     """Relative to the folder in which the attempt ran."""
-    size: int
+    size: Count
     """In bytes."""
     sha256: str
 

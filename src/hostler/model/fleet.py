@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hostler.model.numbers import Few
 from hostler.model.pools import Pool
 from hostler.model.record import record
 from hostler.model.work import GIGABYTES_MAX, DeviceKind, LabelName, LabelValue, Rest, Seconds, WorkKind
@@ -43,7 +44,7 @@ class DeviceSpec:
     """`<node>/<kind><index>`, e.g. `rig-1/cuda0`."""
     node: str
     kind: DeviceKind
-    index: int
+    index: Few
     model: str | None = None
     vram_gb: float | None = None
 
@@ -73,7 +74,7 @@ class NodeLimits:
 
     work: tuple[WorkKind, ...] | None = None
     """Kinds of work allowed there."""
-    scripts: Annotated[int, Field(ge=0)] | None = None
+    scripts: Few | None = None
     """Script jobs at a time: hosts with weak CPUs choke on more."""
     stagger_s: Rest = 0.0
     """Least time between two starts of processes on its GPUs."""

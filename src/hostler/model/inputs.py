@@ -24,6 +24,7 @@ from hostler.model.files import FileRef
 from hostler.model.fleet import MemoryLimits, NodeSpec
 from hostler.model.groups import CancelGroup as CancelGroup, RetryGroup as RetryGroup, SubmitGroup as SubmitGroup
 from hostler.model.learning import ConfigSpec, Rating
+from hostler.model.numbers import Count, Some
 from hostler.model.past import Looked
 from hostler.model.planning import Plan
 from hostler.model.pools import BatchTask, Mode, Seen, Span
@@ -268,11 +269,11 @@ class RlTelemetry:
 
     job: str
     attempt: str
-    steps: int
+    steps: Count
     seconds: float
     """That it has learnt and waited for: a second one of the same attempt, steps and seconds is a repetition."""
-    episodes: int | None = None
-    envs: int | None = None
+    episodes: Count | None = None
+    envs: Count | None = None
     per_s: float | None = None
     """Steps, of late."""
     reward: float | None = None
@@ -384,7 +385,7 @@ class Spawn:
 
     config: str
     stage: WorkKind = WorkKind.SELFPLAY
-    games: int | None = None
+    games: Some | None = None
     """Of self-play; `None`: as many as the settings say."""
     nodes: tuple[str, ...] = ()
     """Nodes that the job may run on; none named: those that its stage may."""

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hostler.model.numbers import Few, Some
 from hostler.model.record import record
 from hostler.model.work import Seconds
 
@@ -25,17 +26,17 @@ class Pool:
 
     partition: str
     """What the cluster calls it."""
-    max_pending: Annotated[int, Field(ge=1)]
+    max_pending: Some
     """Slots that may wait in the cluster's own queue at a time."""
     longest_s: Seconds | None = None
     """How long a job may run there; `None`: for ever, or nobody knows."""
     margin_s: Annotated[float, Field(ge=0)] = 0.0
     """What goes off that for the start and the end of an attempt."""
-    gpus_per_host: Annotated[int, Field(ge=0)] | None = None
+    gpus_per_host: Few | None = None
     """The most that one job can be given; `None`: unknown."""
-    gpus_by_model: Mapping[str, int] = field(default_factory=lambda: NO_MODELS)
+    gpus_by_model: Mapping[str, Few] = field(default_factory=lambda: NO_MODELS)
     """The same by model, as far as their hosts have names for them."""
-    cpus_per_host: Annotated[int, Field(ge=0)] | None = None
+    cpus_per_host: Few | None = None
     """Cores of the largest host: no job is given more. `None`: unknown."""
     memory_gb_per_host: Annotated[float, Field(ge=0)] | None = None
     """GiB of the host with the most: no job is given more. `None`: unknown."""
@@ -79,11 +80,11 @@ class SlotSeen:
 class Supply:
     """How busy the hosts of a pool are, whoever uses them; GPUs, or cores where it has none."""
 
-    idle: int
-    used: int
-    down: int
-    hosts: int
-    hosts_down: int
+    idle: Few
+    used: Few
+    down: Few
+    hosts: Few
+    hosts_down: Few
 
 
 @record

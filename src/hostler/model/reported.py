@@ -6,6 +6,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
+from hostler.model.numbers import Count
+
 HELD_MOST = 32_768
 """Attempts, and chunks, that one node may report to hold."""
 WORDS_MOST = 8192
@@ -21,7 +23,7 @@ WorkerName: TypeAlias = Annotated[str, Field(max_length=512, pattern=r"^[^\x00-\
 Word: TypeAlias = Annotated[str, Field(max_length=256, pattern=r"^[^\x00]*$")]
 """A name, a reason, a digest."""
 Words: TypeAlias = Annotated[str, Field(max_length=WORDS_MOST, pattern=r"^[^\x00]*$")]
-Number: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
+Number: TypeAlias = Count
 Status: TypeAlias = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 """An exit status, or a signal."""
 Moment: TypeAlias = Annotated[float, Field(ge=0, le=1e12)]

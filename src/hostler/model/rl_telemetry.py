@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
+from hostler.model.numbers import Count
 from hostler.model.record import record
 
 OUTCOMES = ("answered", "garbage", "limited", "failed", "denied", "timeout", "refused", "broken")
@@ -26,9 +27,9 @@ HEARD_MOST = 64
 class Waits:
     """How long calls were waited for, those that were answered and those that were given up."""
 
-    within: tuple[tuple[float, int], ...]
+    within: tuple[tuple[float, Count], ...]
     """How many took no longer than so many seconds: rising, and each counts those before it as well."""
-    calls: int
+    calls: Count
     seconds: float
     """All of them together."""
 
@@ -50,7 +51,7 @@ class Waits:
 class AdviceTold:
     """What became of advice in all of a training's life."""
 
-    calls: Mapping[str, int]
+    calls: Mapping[str, Count]
     """By `OUTCOMES` and `OTHER`; nothing is left out that is 0 only."""
     success: float | None
     """Share of the last calls that were answered as they should be."""

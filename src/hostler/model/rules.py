@@ -14,6 +14,7 @@ from pydantic import Field
 
 from hostler.model.alerts import AlertRule
 from hostler.model.fleet import Money
+from hostler.model.numbers import Count, Some
 from hostler.model.record import record
 from hostler.model.work import GIGABYTES_MAX, Rest, Seconds, WorkKind
 
@@ -97,7 +98,7 @@ class Targets:
     """With so much free space the share that is taken warns, and nothing more: a tenth of a large disk is a lot."""
     disk_full_within_s: Seconds = 3600.0
     """A disk that will be full so soon, as it fills now, is critical."""
-    queue_max: Annotated[int, Field(ge=1)] = 200_000
+    queue_max: Annotated[Count, Field(ge=1)] = 200_000
     """Jobs waiting."""
     backlog_max_s: Seconds = 1800.0
     """Age of the oldest result that is not yet where it should be."""
@@ -113,7 +114,7 @@ class Targets:
 class QuarantineRules:
     """When a device is not trusted any more, and when it is tried again."""
 
-    failures: Annotated[int, Field(ge=1)] = 3
+    failures: Some = 3
     """Failures of the device's own kind in a row, of different jobs or not."""
     rest_s: Seconds = 600.0
     """First quarantine; doubled each time the probe fails."""
@@ -148,7 +149,7 @@ class PlacementRules:
 class PastRules:
     """When jobs that are over leave the controller's memory, and are answered for by the store alone."""
 
-    keep_finished: Annotated[int, Field(ge=0)] = 10_000
+    keep_finished: Count = 10_000
     """The newest that stay, however old they are."""
     keep_finished_s: Rest = 86_400.0
     """For how long all of them stay."""
@@ -160,7 +161,7 @@ class CompactRules:
 
     after_s: Rest = 7 * 86_400.0
     """How old they are."""
-    keep_entries: Annotated[int, Field(ge=0)] = 100_000
+    keep_entries: Count = 100_000
     """The newest that stay, however old they are."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from hostler.model.numbers import Few
 from hostler.model.record import record
 
 USERS_MOST = 32
@@ -14,7 +15,7 @@ USERS_MOST = 32
 class DeviceUser:
     """A process that uses a device."""
 
-    pid: int
+    pid: Few
     name: str | None = None
     user: str | None = None
     """The name of its owner on the node."""

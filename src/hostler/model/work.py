@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from hostler.model.numbers import Count, Some
 from hostler.model.record import record
 
 NAME_MAX = 256
@@ -201,7 +202,7 @@ class Retry:
     whose node was lost does not rest: it was not its fault.
     """
 
-    max_attempts: Mapping[FailureClass, Annotated[int, Field(ge=1)]] = field(default_factory=dict)
+    max_attempts: Mapping[FailureClass, Some] = field(default_factory=dict)
     """Attempts that may end this way before the job fails; classes not named keep `DEFAULT_BUDGETS`."""
     backoff_s: Rest = 1.0
     backoff_max_s: Rest = 300.0
@@ -310,7 +311,7 @@ class SweepPayload:
     """How long a chunk should take; `None`: as is good for it (see `policy/chunking`)."""
     min_chunk: Annotated[int, Field(ge=1)] = 1
     max_chunk: Annotated[int, Field(ge=1)] | None = None
-    max_hits: Annotated[int, Field(ge=0)] = 100_000
+    max_hits: Count = 100_000
     """More hits than this fail the sweep: a search that finds everything has found nothing."""
     silence_s: Seconds = 30.0
     start_s: Seconds = 120.0

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Protocol
 
+from hostler.client.small_files import read_small
+
 
 def monotonic() -> float:
     """Seconds that never go back, and go on while the machine sleeps: by these it is known who may still lead."""
@@ -65,7 +67,7 @@ NOTED_S = 1.0
 def _kept(path: Path) -> float:
     """The lead that was kept; 0 where there is none, or no such number: then it follows from the journal again."""
     try:
-        found = float(json.loads(path.read_text())["ahead_s"])
+        found = float(json.loads(read_small(path))["ahead_s"])
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return 0.0
     return found if 0.0 <= found < float("inf") else 0.0

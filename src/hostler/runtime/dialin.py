@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from hostler.backends.dialin import Switchboard, context, fingerprint, self_signed
+from hostler.client.small_files import read_small
 from hostler.model.errors import UsageError
 from hostler.model.record import record
 from hostler.runtime.nodes import bounds
@@ -116,7 +117,7 @@ def joined(host: str, port: int) -> str:
 def _announced_port(directory: StateDir) -> int:
     """The one that a running controller has chosen."""
     try:
-        return split(json.loads(directory.controller_file.read_bytes())["dialin"])[1]
+        return split(json.loads(read_small(directory.controller_file))["dialin"])[1]
     except (FileNotFoundError, KeyError, AttributeError) as error:
         raise UsageError(
             "the port is chosen when the controller starts (`dialin.listen` ends in :0); start it first, or name a port"

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hostler.backends.dialin import context
+from hostler.client.small_files import read_small
 from hostler.model.access import Scope, TokenView
 from hostler.model.errors import UsageError
 from hostler.runtime.clock import Clock
@@ -107,7 +108,7 @@ def refuse_without_tokens(loaded: Loaded, tokens: Sequence[TokenView]) -> None:
 def _ended(directory: StateDir, clock: Clock) -> Ended:
     """Sessions that were ended before. Where nobody can tell which, all are over that have begun."""
     try:
-        told = json.loads(directory.ended_file.read_text())
+        told = json.loads(read_small(directory.ended_file))
         sessions = {str(name): int(ends_at) for name, ends_at in told["sessions"].items()}
         return Ended(sessions=sessions, until=int(told["until"]))
     except FileNotFoundError:

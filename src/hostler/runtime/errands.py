@@ -13,6 +13,7 @@ from hostler.backends.base import Backend, FetchesFiles, ReadsLogs, SuppliesFile
 from hostler.backends.bounds import NodeFault
 from hostler.backends.carrier import unchanged
 from hostler.backends.wire import WORKER_GRACE_S
+from hostler.model.codec import error_words
 from hostler.model.commands import AttemptOrder, Clear, Collect, Keep, Secure
 from hostler.model.errors import FilesError, LinkError, PartlyFetched
 from hostler.model.files import Fetch, named_in
@@ -117,7 +118,7 @@ class Errands:
         if self._running.get(attempt) is task:
             del self._running[attempt]
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._trouble(f"{attempt}: {type(error).__name__}: {error}")
+            self._trouble(f"{attempt}: {error_words(error)}")
 
     async def _again(self, attempt: str, work: Callable[[], Awaitable[None]]) -> None:
         """Until it is done: a connection for files may break though that of the agent does not, a disk be full."""
@@ -135,7 +136,7 @@ class Errands:
             except OSError as error:
                 words = f"{error} (on this machine){_advice(error)}"
             except Exception as error:  # noqa: BLE001 - recorded; nobody else would go on with it
-                words = f"{type(error).__name__}: {error}"
+                words = error_words(error)
             if words != told:
                 self._trouble(f"files of {attempt} cannot be brought or fetched: {words}; it is tried again")
             await self._clock.sleep(RESTS_S[min(tries, len(RESTS_S) - 1)])
@@ -240,7 +241,7 @@ class Errands:
     def _note(self, what: str, error: Exception) -> None:
         """What is wrong with files, the job is told; anything else is a fault of this program or of the node's."""
         if not isinstance(error, FilesError):
-            self._trouble(f"{what}: {type(error).__name__}: {error}")
+            self._trouble(f"{what}: {error_words(error)}")
 
 
 async def _at_once() -> None:

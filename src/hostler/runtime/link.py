@@ -27,6 +27,7 @@ from hostler.backends.base import (
     SuppliesFiles,
 )
 from hostler.backends.bounds import NodeFault
+from hostler.model.codec import error_words
 from hostler.model.commands import (
     AttemptOrder,
     Clear,
@@ -141,8 +142,8 @@ class Link:
             except LinkError as error:
                 self._lost(str(error))
             except Exception as error:  # noqa: BLE001 - recorded; a node that talks nonsense must not end the controller
-                self._note(f"{type(error).__name__}: {error}")
-                self._lost(f"what it says cannot be understood: {error}")
+                self._note(error_words(error))
+                self._lost(f"what it says cannot be understood: {error_words(error)}")
             rest = REST_S[min(failures, len(REST_S) - 1)]
             failures += 1
             # Jitter, so that a hundred nodes behind one router do not come back in one instant.
@@ -185,7 +186,7 @@ class Link:
             except LinkError as error:
                 self._log.info("dropped, the link is down", why=str(error))
             except Exception as error:  # noqa: BLE001 - recorded; what one node cannot do must not end the controller
-                self._note(f"it was told in vain: {type(error).__name__}: {error}; it is connected to anew")
+                self._note(f"it was told in vain: {error_words(error)}; it is connected to anew")
                 await self._clock.sleep(REST_S[-1])
                 if isinstance(self.backend, HangsUp):
                     self.backend.hang_up()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from hostler.model.codec import error_words
 from hostler.runtime.clock import Clock
 
 
@@ -30,5 +31,5 @@ async def every(
         except TimeoutError:
             on_failure(name, f"a turn took longer than {timeout_s:g} s and was ended")
         except Exception as error:  # noqa: BLE001 - recorded, and the loop goes on
-            on_failure(name, f"{type(error).__name__}: {error}")
+            on_failure(name, error_words(error))
         await clock.sleep(interval_s)

@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from hostler.backends.base import Store
+from hostler.client.small_files import read_small, read_small_text
 from hostler.model.errors import Conflict, StoreBusy, StoreFull
 from hostler.store.dialect import FILE, Place
 
@@ -46,7 +47,7 @@ class StateDir:
     def place(self) -> Place:
         """Where the journal is: here, or in the database that the newest controller was told of."""
         try:
-            return self._store_file.read_text().strip()
+            return read_small_text(self._store_file)
         except FileNotFoundError:
             return self.path
 
@@ -141,7 +142,7 @@ class StateDir:
     def told_before(self) -> dict[str, int]:
         """By target of alerts: up to which entry versions had told it that kept that in a file here."""
         try:
-            told = json.loads((self.path / "notified.json").read_text())
+            told = json.loads(read_small(self.path / "notified.json"))
             return {str(name): int(seq) for name, seq in told.items()}
         except (FileNotFoundError, ValueError, AttributeError, TypeError):
             return {}  # as if it had never been told anything
@@ -154,7 +155,7 @@ class StateDir:
     def away(self) -> dict[str, dict[str, float | bool | None]]:
         """What was kept of that; a file that cannot be understood says nothing."""
         try:
-            told = json.loads(self.away_file.read_text())
+            told = json.loads(read_small(self.away_file))
             return {str(name): {"since": each["since"], "suspect": each["suspect"]} for name, each in told.items()}
         except (FileNotFoundError, ValueError, AttributeError, TypeError, KeyError):
             return {}
@@ -193,7 +194,7 @@ class StateDir:
     def fleet_path(self) -> str | None:
         """Where that fleet file was; `None`: there was none, or nobody noted it."""
         try:
-            return str(json.loads((self.path / "fleet.json").read_text())["path"])
+            return str(json.loads(read_small(self.path / "fleet.json"))["path"])
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 
@@ -301,7 +302,7 @@ class StateDir:
         """
         if not self._identity_file.exists():
             self._publish(self._identity_file, secrets.token_hex(6) + "\n")
-        return self._identity_file.read_text().strip()
+        return read_small_text(self._identity_file)
 
     def adopt(self, identity: str) -> None:
         """Go by the identity of a journal that others lead as well. Raises `StoreFull`."""
@@ -312,7 +313,7 @@ class StateDir:
         file = self.path / "controller.id"
         if not file.exists():
             self._publish(file, secrets.token_hex(6) + "\n")
-        return file.read_text().strip()
+        return read_small_text(file)
 
     def release(self) -> None:
         """Let the next controller have the directory."""
@@ -322,7 +323,7 @@ class StateDir:
 
     def token(self) -> str:
         """The API's token, made at the first call; one too short to be a secret is replaced. Raises `StoreFull`."""
-        token = self.token_file.read_text().strip() if self.token_file.exists() else ""
+        token = read_small_text(self.token_file) if self.token_file.exists() else ""
         if len(token) < TOKEN_LENGTH:
             token = secrets.token_urlsafe(32)
             self._publish(self.token_file, token + "\n")
@@ -332,7 +333,7 @@ class StateDir:
     def session_key(self) -> bytes:
         """What cookies of browsers are signed with, made at the first call: a secret like the token."""
         file = self.path / "session.key"
-        key = file.read_text().strip() if file.exists() else ""
+        key = read_small_text(file) if file.exists() else ""
         if len(key) < TOKEN_LENGTH:
             key = secrets.token_hex(32)
             self._publish(file, key + "\n")
@@ -342,7 +343,7 @@ class StateDir:
     def call_token(self, node: str) -> str | None:
         """What a node proves by that it is the one that calls; None if it was never invited."""
         try:
-            return self._call_token_file(node).read_text().strip() or None
+            return read_small_text(self._call_token_file(node)) or None
         except FileNotFoundError:
             return None
 

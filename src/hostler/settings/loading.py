@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hostler.model.errors import SettingsError, SpecError
+from hostler.model.faults import shortened
 from hostler.model.schemas import KeyPath
 from hostler.model.work import JobSpec
 from hostler.settings import where
@@ -84,7 +85,7 @@ def _sweep(loaded: Loaded, index: int) -> JobSpec:
     try:
         return sweep_spec(loaded.fleet.sweeps[index], loaded.base_dir)
     except SpecError as error:
-        raise SettingsError(f"{loaded.tree.at(('sweeps', index))}: sweeps[{index}]: {error}") from error
+        raise SettingsError(f"{loaded.tree.at(('sweeps', index))}: sweeps[{index}]: {shortened(str(error))}") from error
 
 
 def _state_dir(fleet: Fleet, tree: Tree, base_dir: Path, environ: Mapping[str, str]) -> Path:

@@ -102,11 +102,11 @@ class Sweep(Section):
     """How often workers may fail before the sweep is given up."""
     target_s: Seconds | None = None
     """How long a chunk should take, in seconds; by default 10, and longer where chunks are slow to start."""
-    min_chunk: Count = 1
+    min_chunk: Annotated[Integer, Field(ge=1)] = 1
     """Fewest items in a chunk."""
-    max_chunk: Count | None = None
+    max_chunk: Annotated[Integer, Field(ge=1)] | None = None
     """Most items in a chunk."""
-    max_hits: Annotated[Integer, Field(ge=0)] = 100_000
+    max_hits: Annotated[Integer, Field(ge=0, le=2**63 - 1)] = 100_000
     """More hits than this fail the sweep: a search that finds everything has found nothing."""
     silence_s: Seconds = 30.0
     """A worker that says nothing for so long, in seconds, is replaced."""
@@ -140,7 +140,7 @@ class Sweep(Section):
 class Journal(Section):
     """The controller's memory."""
 
-    snapshot_every: Annotated[int, Field(ge=1)] = 50_000
+    snapshot_every: Annotated[int, Field(ge=1, le=2**63 - 1)] = 50_000
     """Events between two snapshots; fewer make starting faster and running slower."""
     keep_finished: Count = 10_000
     """The newest finished jobs that stay in the controller's memory, about 6 kB each; older ones are answered for by
@@ -150,7 +150,7 @@ class Journal(Section):
     compact_after_s: Rest = 7 * 86_400.0
     """For how many seconds entries stay rows of their own; older ones are packed, about a tenth as large, and are
     read as before, only slower."""
-    keep_entries: Annotated[int, Field(ge=1000)] = 100_000
+    keep_entries: Annotated[int, Field(ge=1000, le=2**63 - 1)] = 100_000
     """The newest entries that stay rows of their own, however old they are."""
     keep_usage_s: Annotated[float, Field(ge=86_400, le=SECONDS_MAX)] = 366 * 86_400.0
     """For how many seconds the store keeps how each device was used, by the hour (`hostler account usage`). A year of

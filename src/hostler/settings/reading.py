@@ -17,9 +17,13 @@ import yaml
 
 from hostler.model.errors import SettingsError
 from hostler.model.schemas import KeyPath, show
+from hostler.model.texts import NUL_RULE
+from hostler.model.units import printable
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 32
+PATH_SHOWN = 500
+"""Characters of a path in a message; a file may name one of any length."""
 
 _CONSTANTS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
@@ -94,17 +98,20 @@ def grafted(tree: Tree, path: KeyPath, branch: Tree) -> Tree:
 
 def read_file(path: Path) -> Tree:
     """The value in a file of UTF-8 text. Raises `SettingsError` with the place of the first fault."""
-    return read_text(file_text(path), str(path))
+    return read_text(file_text(path), printable(str(path), PATH_SHOWN))
 
 
 def file_text(path: Path) -> str:
     """The UTF-8 text of a file. Raises `SettingsError` where it cannot be read, or is none."""
+    shown = printable(str(path), PATH_SHOWN)
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise SettingsError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from error
-    return decoded(data, str(path))
+        raise SettingsError(
+            f"{shown}: cannot be read ({error.strerror}); check the path and its permissions"
+        ) from error
+    return decoded(data, shown)
 
 
 def decoded(data: bytes, source: str) -> str:
@@ -192,6 +199,8 @@ class _Reader:
     def _scalar(self, event: Any) -> Any:
         text: str = event.value
         if event.style:
+            if "\0" in text:
+                self._refuse(event, f"the text {NUL_RULE}")
             return text
         if text in _CONSTANTS:
             return _CONSTANTS[text]

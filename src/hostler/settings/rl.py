@@ -252,7 +252,7 @@ class Rl(Section):
     """Steps of an update (`BATCH_SIZE`); by default as in the order."""
     fragment_steps: Count | None = None
     """Steps of each environment that are sent together; by default as in the order, or 128."""
-    stale_updates: Annotated[Integer, Field(ge=0)] | None = None
+    stale_updates: Annotated[Integer, Field(ge=0, le=2**63 - 1)] | None = None
     """A fragment that is older than so many updates is not learnt from; by default as in the order."""
     steps: Count | None = None
     """Steps of the whole training; by default as in the order."""

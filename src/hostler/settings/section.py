@@ -33,7 +33,7 @@ def counted(gpus: int) -> str:
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
 NodeName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Integer: TypeAlias = Annotated[int, BeforeValidator(parse_integer, json_schema_input_type=int | str)]
-Count: TypeAlias = Annotated[Integer, Field(ge=1)]
+Count: TypeAlias = Annotated[Integer, Field(ge=1, le=2**63 - 1)]
 Word: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 Command: TypeAlias = Annotated[tuple[Word, ...], Field(min_length=1)]
 Needs: TypeAlias = Annotated[Resources, AfterValidator(sensible)]

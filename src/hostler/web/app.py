@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from hostler import __version__
+from hostler.model.codec import error_words
 from hostler.model.errors import HostlerError, UsageError
 from hostler.model.faults import found_by, rule_of
 from hostler.model.schemas import show
@@ -197,7 +198,7 @@ async def _gone(request: Request, error: ClientDisconnect) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     """A fault of our own: it is put on record, and raised again by the server for its log."""
-    what = f"{type(error).__name__}: {error}"
+    what = error_words(error)
     desk: Desk = request.app.state.desk
     await request.app.state.faults.note(desk, f"{request.method} {request.url.path}", error)
     # This is answered outside of the guard.

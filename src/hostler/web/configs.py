@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hostler.model.inputs import PauseConfig, ResumeConfig, RollBack, Spawn
+from hostler.model.numbers import Some
 from hostler.model.record import record
 from hostler.model.views import ConfigHistory, ConfigView, DatasetView, JobView, ModelView
 from hostler.model.work import CONSTRAINTS_MAX, NAME_MAX, Seconds, WorkKind
@@ -56,7 +57,7 @@ class SpawnBody:
     """Which job is ordered beyond what the loop orders by itself; the body may be left out."""
 
     stage: Literal["selfplay", "training", "evaluation", "export"] = "selfplay"
-    games: Annotated[int, Field(ge=1, strict=True)] | None = None
+    games: Annotated[Some, Field(strict=True)] | None = None
     """Of self-play; as many as the settings say where it is left out."""
     nodes: Annotated[tuple[Words, ...], Field(max_length=CONSTRAINTS_MAX)] = ()
     """Nodes that the job may run on; none named: those that its stage may."""

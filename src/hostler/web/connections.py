@@ -11,16 +11,19 @@ import asyncio
 import logging
 import resource
 from collections import defaultdict
+from http import HTTPStatus
 
 import h11
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hostler.model.record import record
+from hostler.web import problems
 
 MOST = 1000
 """Connections of the server at most, authenticated ones among them."""
 ANSWERING = (h11.SEND_RESPONSE, h11.SEND_BODY)
+TOO_LARGE = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
 FIELD_BYTES = 4
 """Of each line of a head beside name and value: colon, space and line end."""
 
@@ -83,7 +86,7 @@ class _Heads(h11.Connection):
     def __init__(self, most_bytes: int) -> None:
         super().__init__(h11.SERVER, most_bytes)
         self._most_bytes = most_bytes
-        self.status = 400
+        self.status: int = HTTPStatus.BAD_REQUEST
         """Of the answer to what was refused."""
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
@@ -91,7 +94,7 @@ class _Heads(h11.Connection):
         try:
             event = super().next_event()
             if isinstance(event, h11.Request) and _size(event) > self._most_bytes:
-                raise h11.RemoteProtocolError("head too large", error_status_hint=431)
+                raise h11.RemoteProtocolError("head too large", error_status_hint=TOO_LARGE)
         except h11.RemoteProtocolError as error:
             self.status = error.error_status_hint
             raise
@@ -142,12 +145,15 @@ class Bounded(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Answer what cannot be read as a request, and close."""
         assert isinstance(self.conn, _Heads)
-        too_large = self.conn.status == 431
-        limit = self._crowd.limits.head_bytes
-        text = f"The head of a request has at most {limit} bytes (limits.head_bytes)." if too_large else msg
-        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
-        response = h11.Response(status_code=self.conn.status, headers=headers)
-        for event in (response, h11.Data(data=text.encode("ascii")), h11.EndOfMessage()):
+        status = self.conn.status
+        if status == TOO_LARGE:
+            limit = self._crowd.limits.head_bytes
+            msg = f"the head of a request has at most {limit} bytes (limits.head_bytes); nothing was done"
+        body = bytes(problems.from_status(status, msg).body)
+        length = str(len(body)).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", length), (b"connection", b"close")]
+        response = h11.Response(status_code=status, headers=headers)
+        for event in (response, h11.Data(data=body), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 

@@ -52,8 +52,10 @@ class Frames:
 
 async def start_of(
     desk: TheDesk,
-    after: Annotated[int | None, Query(ge=0, description="number of the last entry known; none: from now on")] = None,
-    last_event_id: Annotated[int | None, Header(ge=0, description="wins over `after`")] = None,
+    after: Annotated[
+        int | None, Query(ge=0, le=2**63 - 1, description="number of the last entry known; none: from now on")
+    ] = None,
+    last_event_id: Annotated[int | None, Header(ge=0, le=2**63 - 1, description="wins over `after`")] = None,
 ) -> int:
     """The number of the entry that the reader has last seen. Raises `Conflict` where there is none such."""
     newest = desk.status().seq

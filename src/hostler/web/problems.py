@@ -61,6 +61,7 @@ WITHOUT_CLASS: Mapping[int, str] = {
     HTTPStatus.METHOD_NOT_ALLOWED: "MethodNotAllowed",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "BodyTooLarge",
     HTTPStatus.TOO_MANY_REQUESTS: "TooManyRequests",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "HeadTooLarge",
     HTTPStatus.INTERNAL_SERVER_ERROR: "InternalError",
 }
 """Names for what HTTP itself refuses."""

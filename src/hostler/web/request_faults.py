@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import h11
 
+from hostler.model.codec import error_words
 from hostler.model.errors import HostlerError
 from hostler.model.inputs import Trouble
 from hostler.web.desk import Desk
@@ -39,7 +40,7 @@ class RequestFaults:
         """Record a fault, unless it is known or there are too many. One of the caller is none of ours."""
         if isinstance(error, h11.LocalProtocolError):  # an answer to what is no HTTP
             return
-        what = f"{type(error).__name__}: {error}"[:WORDS]
+        what = error_words(error)[:WORDS]
         if not self._is_due((where, what)):
             self.uncounted += 1
             return

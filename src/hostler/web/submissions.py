@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,8 +12,8 @@ from hostler.model import codec
 from hostler.model.groups import GroupSpec
 from hostler.model.record import record
 from hostler.model.schemas import KeyPath
-from hostler.model.work import JobSpec
-from hostler.settings.jobs import ShortJob
+from hostler.model.work import JobSpec, ScriptPayload, SweepPayload
+from hostler.settings.jobs import OWN_DIRECTORY, ShortJob
 from hostler.settings.jobsfile import short_spec
 from hostler.web.answers import decode
 
@@ -74,17 +75,24 @@ def _specs(values: object) -> tuple[tuple[JobSpec, ...], list[str]]:
 def _full_specs(values: object) -> tuple[tuple[JobSpec, ...], list[str]]:
     shape = tuple[JobSpec, ...]
     try:
-        return codec.adapter(shape).validate_python(values), []
+        return tuple(map(_in_own_folder, codec.adapter(shape).validate_python(values))), []
     except ValidationError as error:
         return (), codec.fault_lines(error, values, shape, JOBS)
 
 
 def _spec(value: object) -> JobSpec:
     if not _is_short(value):
-        spec: JobSpec = codec.adapter(JobSpec).validate_python(value)
-        return spec
+        return _in_own_folder(codec.adapter(JobSpec).validate_python(value))
     # By way of JSON, as settings are read: strict, and a list is still a list.
     return short_spec(ShortJob.model_validate_json(json.dumps(value), strict=True))
+
+
+def _in_own_folder(spec: JobSpec) -> JobSpec:
+    """The spec with `cwd: {attempt}` as the model has it: without a folder, an attempt runs in its own."""
+    payload = spec.payload
+    if isinstance(payload, ScriptPayload | SweepPayload) and payload.cwd == OWN_DIRECTORY:
+        return replace(spec, payload=replace(payload, cwd=None))
+    return spec
 
 
 def _is_short(value: object) -> bool:

@@ -41,6 +41,7 @@ OTHERS: frozenset[type[Wish]] = frozenset(
         inputs.ResumeDevice,
         inputs.CreateToken,
         inputs.RevokeToken,
+        inputs.NoteSecret,
         inputs.SilenceAlerts,
         inputs.UnsilenceAlerts,
         inputs.AcknowledgeAlert,
@@ -53,7 +54,7 @@ OTHERS: frozenset[type[Wish]] = frozenset(
         inputs.UndoDisk,
     }
 )
-"""Requests that make new jobs, or concern the fleet, the settings' training configs, tokens, alerts and artifacts."""
+"""Requests that make new jobs, or concern the fleet, training configs, tokens, secrets, alerts and artifacts."""
 
 
 def expect_own(state: State, index: Index, asked: inputs.Asked, returning: Collection[Job] = ()) -> None:

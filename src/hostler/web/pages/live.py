@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from hostler.model.codec import error_words
 from hostler.model.errors import HostlerError
 from hostler.model.inputs import Trouble
 from hostler.web.desk import Desk
@@ -121,7 +122,7 @@ class Pulse:
         except HostlerError as error:
             self._end(key, watched, str(error))
         except Exception as error:  # noqa: BLE001 - recorded, and told to whoever looks
-            what = f"{type(error).__name__}: {error}"
+            what = error_words(error)
             self._end(key, watched, f"the controller failed to look at this page, and recorded why: {what}")
             await self._desk.tell(Trouble(where=f"page {watched.page.name}", what=what[:2000]))
 

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
+from hostler.model.codec import error_words
 from hostler.model.errors import HostlerError
 from hostler.model.inputs import Trouble
 from hostler.web.answers import desk_of
@@ -136,7 +137,7 @@ async def _pieces(request: Request, page: Page, subject: Subject, frame: Mapping
     except HostlerError as error:
         yield press.text("apology.html", begun=True, why=str(error), **values)
     except Exception as error:  # noqa: BLE001 - recorded, and told to whoever looks: the status is said already
-        what = f"{type(error).__name__}: {error}"
+        what = error_words(error)
         why = f"The controller failed to make this page, and recorded why: {what}"
         yield press.text("apology.html", begun=True, why=why, **values)
         await desk.tell(Trouble(where=f"page {page.name}", what=what[:2000]))
