@@ -178,8 +178,8 @@ def workers(ground: Ground) -> Sequence[psutil.Process]:
 
 def supervisors(ground: Ground) -> Sequence[psutil.Process]:
     agents = whole_agents(ground)
-    pids = {process.pid for process in agents}
-    return [process for process in agents if parent(process) in pids]
+    pids, parents = {process.pid for process in agents}, {parent(process) for process in agents}
+    return [process for process in agents if parent(process) in pids and process.pid not in parents]
 
 
 def whole_agents(ground: Ground) -> Sequence[psutil.Process]:

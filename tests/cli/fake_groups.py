@@ -100,7 +100,14 @@ class FakeController(Client):
             }
 
     def all_jobs(
-        self, states: Sequence[str] = (), after: int = 0, *, group: Any = None, node: Any = None, called: Any = None
+        self,
+        states: Sequence[str] = (),
+        after: int = 0,
+        *,
+        group: Any = None,
+        node: Any = None,
+        called: Any = None,
+        mine: bool = False,
     ) -> Iterator[Any]:
         for job in self.jobs_by_id.values():
             if (

@@ -34,6 +34,7 @@ COMMANDS = [
     "artifact lineage a", "artifact get a -o there", "artifact verify a", "alert list", "alert rules", "alert targets",
     "alert silences", "alert silence r --for 1h --why x", "alert unsilence s1", "alert ack a1", "alert test r",
     "hold list", "token create x", "token list", "token revoke x", "token audit", "account usage", "account costs",
+    "secret set x --file train.py", "secret list", "secret remove x",
     "account shares", "account durations", "disk plan", "disk clean --yes", "disk undo --all", "sieve survivors j1",
     "down",
 ]  # fmt: skip

@@ -122,6 +122,7 @@ REFUSALS = {
     "SpecError": (422, 2),
     "Unauthorized": (401, 1),
     "Forbidden": (403, 1),
+    "NotOwner": (403, 1),
     "InternalError": (500, 1),
     "CorruptState": (500, 1),
     "StoreLost": (503, 1),
@@ -136,6 +137,7 @@ def test_every_command_ends_with_the_exit_status_of_the_error(
 ) -> None:
     monkeypatch.setenv("HOSTLER_TOKEN", "t")
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("1\n")
     answered, expected = REFUSALS[error]
     with foreign(lambda method, path: {"error": error, "message": "no, because"}, answered) as url:
         monkeypatch.setenv("HOSTLER_URL", url)
@@ -150,6 +152,7 @@ def test_every_command_ends_with_3_where_no_controller_answers(
 ) -> None:
     monkeypatch.setenv("HOSTLER_STATE_DIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("1\n")
     for command in COMMANDS:
         said = hostler(*command.split())
         assert (said.status, said.out, said.err.count("hostler: error: no controller is running")) == (3, "", 1), (

@@ -11,7 +11,7 @@ from hostler.core.access import sharing
 from hostler.core.snapshot import dump_state, load_state
 from hostler.model import inputs
 from hostler.model.access import Scope
-from hostler.model.errors import Conflict, Forbidden, HostlerError
+from hostler.model.errors import Conflict, HostlerError, NotOwner
 from hostler.model.groups import GroupSpec
 from tests.core.builders import Driver, fleet, link_up, replayed, script, sweep
 from tests.core.test_past import ONCE, Keeper
@@ -68,7 +68,7 @@ def test_job_of_another_owner_is_not_changed(wish: Any) -> None:
     submitted(world)
     seq = world.state.seq
     answer = ask(world, "ben", wish)
-    assert type(answer) is Forbidden
+    assert type(answer) is NotOwner
     assert "belongs to anna" in str(answer)
     assert "scope admin" in str(answer)
     assert "shared_jobs" in str(answer)
@@ -114,7 +114,7 @@ def test_a_token_that_has_expired_divides_nothing() -> None:
     world = lab(owners=())
     world.tell(inputs.CreateToken(name="x", sha256="a" * 64, scope=Scope.OPERATE, owner="anna", lifetime_s=60.0))
     submitted(world, owner="ops")
-    assert type(ask(world, "anna", inputs.Cancel(job="j2"))) is Forbidden
+    assert type(ask(world, "anna", inputs.Cancel(job="j2"))) is NotOwner
     world.tell(after_s=61.0)
     assert ask(world, "anna", inputs.Cancel(job="j2")) is None
 
@@ -123,7 +123,7 @@ def test_job_without_an_owner_belongs_to_the_user_of_the_controller() -> None:
     world = lab()
     world.tell(inputs.Submit(specs=(script("a"),)))  # of a jobs file; and of versions that knew no owners
     assert world.state.jobs["j1"].owner is None
-    assert type(ask(world, "ben", inputs.Cancel(job="j1"))) is Forbidden
+    assert type(ask(world, "ben", inputs.Cancel(job="j1"))) is NotOwner
     assert ask(world, "ops", inputs.Cancel(job="j1")) is None
 
 
@@ -147,7 +147,7 @@ def test_job_that_has_left_comes_back_for_its_owner_only() -> None:
     keeper.rest()
     assert "j1" not in keeper.state.jobs
     seq = keeper.state.seq
-    with pytest.raises(Forbidden, match="j1 belongs to anna"):
+    with pytest.raises(NotOwner, match="j1 belongs to anna"):
         keeper.ask(asked("ben", inputs.Retry(job="j1")))
     assert keeper.state.seq == seq
     keeper.ask(asked("anna", inputs.Retry(job="j1")))

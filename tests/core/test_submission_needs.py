@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hostler.core.slices import finished
 from hostler.core.state import State
 from hostler.core.submission import admit
 from hostler.model.errors import SpecError
@@ -22,12 +23,12 @@ def needing(**needs: object) -> JobSpec:
 @pytest.mark.parametrize("pattern", ["/etc/passwd", "../model.pt", "runs/../../model.pt", "..", "", "/"])
 def test_outputs_outside_the_folder_of_the_job_are_refused(pattern: str) -> None:
     with pytest.raises(SpecError, match=r"^job 'job': outputs: "):
-        admit(State(), (leaving("model.pt"), leaving("model.pt", pattern)))
+        finished(admit(State(), (leaving("model.pt"), leaving("model.pt", pattern))))
 
 
 @pytest.mark.parametrize("pattern", ["model.pt", "runs/*/model.pt", "**/*.pt", "a..b", "..."])
 def test_outputs_below_the_folder_of_the_job_are_admitted(pattern: str) -> None:
-    assert admit(State(), (leaving(pattern),))[0] == ("j1",)
+    assert finished(admit(State(), (leaving(pattern),)))[0] == ("j1",)
 
 
 @pytest.mark.parametrize(
@@ -41,13 +42,13 @@ def test_outputs_below_the_folder_of_the_job_are_admitted(pattern: str) -> None:
 )
 def test_gpus_on_a_cpu_slot_are_refused(needs: dict[str, object], what: str) -> None:
     with pytest.raises(SpecError, match=f"^job 'job': {what}, and device is cpu; leave one of the two out$"):
-        admit(State(), (needing(device="cpu", **needs),))
+        finished(admit(State(), (needing(device="cpu", **needs),)))
 
 
 @pytest.mark.parametrize("device", ["gpu", "any", None])
 def test_several_gpus_on_other_devices_are_admitted(device: str | None) -> None:
-    assert admit(State(), (needing(device=device, gpus=2, gpu_models=("4090",)),))[0] == ("j1",)
+    assert finished(admit(State(), (needing(device=device, gpus=2, gpu_models=("4090",)),)))[0] == ("j1",)
 
 
 def test_many_cores_on_a_cpu_slot_are_admitted() -> None:
-    assert admit(State(), (needing(device="cpu", cpus=8.0, exclude_gpu_models=("P100",)),))[0] == ("j1",)
+    assert finished(admit(State(), (needing(device="cpu", cpus=8.0, exclude_gpu_models=("P100",)),)))[0] == ("j1",)

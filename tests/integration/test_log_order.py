@@ -59,13 +59,15 @@ def script(*argv: str) -> str:
 
 
 def supervisors(folder: Path) -> list[int]:
-    """The supervisors of agents whose folder is below this one: children of a process with the same command line."""
+    """The supervisors of agents whose folder is below this one: the last of processes with the same command line."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             words = process.cmdline()
             parent = process.parent()
             if "--dir" not in words or parent is None or parent.cmdline() != words:
+                continue
+            if any(child.cmdline() == words for child in process.children()):
                 continue
             if words[words.index("--dir") + 1].startswith(str(folder)):
                 found.append(process.pid)

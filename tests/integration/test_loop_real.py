@@ -113,8 +113,8 @@ class Killed:
 def supervisors(fleet: Fleet) -> list[psutil.Process]:
     """The processes of agents that have the stages: each is the child of one that looks after it."""
     agents = fleet.agents()
-    pids = {process.pid for process in agents}
-    return [process for process in agents if parent(process) in pids]
+    pids, parents = {process.pid for process in agents}, {parent(process) for process in agents}
+    return [process for process in agents if parent(process) in pids and process.pid not in parents]
 
 
 @pytest.fixture(scope="module")

@@ -32,8 +32,8 @@ RESULTS = {
     "oversized": (LEAVE.format(b'"' + b"x" * 20_000 + b'"'), "longer than its 20000 bytes"),
     "a directory": ("import os; os.mkdir(os.environ['HOSTLER_RESULT'])", "no regular file"),
     "a pipe": ("import os; os.mkfifo(os.environ['HOSTLER_RESULT'])", "no regular file"),
-    "a device": ("import os; os.symlink('/dev/zero', os.environ['HOSTLER_RESULT'])", "no regular file"),
-    "a link to itself": ("import os; r = os.environ['HOSTLER_RESULT']; os.symlink(r, r)", "cannot read the result"),
+    "a device": ("import os; os.symlink('/dev/zero', os.environ['HOSTLER_RESULT'])", "a symbolic link"),
+    "a link to itself": ("import os; r = os.environ['HOSTLER_RESULT']; os.symlink(r, r)", "a symbolic link"),
 }
 
 

@@ -176,7 +176,7 @@ def test_a_submitted_job_that_contradicts_itself_is_refused(job: dict[str, Any],
 
 
 @pytest.mark.parametrize("field", ["outputs", "files"])
-@pytest.mark.parametrize("pattern", ["../x", "a/../../x", "/x", "a\0b"])
+@pytest.mark.parametrize("pattern", ["../x", "a/../../x", "/x"])
 def test_patterns_that_lead_out_of_the_folder_are_refused(tmp_path: Path, field: str, pattern: str) -> None:
     with pytest.raises(SettingsError, match=field):
         in_file(tmp_path, {**FINE, field: [pattern]})

@@ -116,7 +116,7 @@ FINE: dict[str, Any] = {"name": "a", "argv": ["x"]}
         ({"name": "a"}, "jobs[0]: give its command"),
         ({"name": "a", "argv": "ls -l"}, "jobs[0].argv: should be a list (found 'ls -l')"),
         ({"name": "a", "argv": ["x", 5]}, "jobs[0].argv[1]: should be a text (put it in quotes) (found 5)"),
-        ({"name": "a", "argv": ["x", "a\0"]}, "jobs[0].argv[1]: the text should match pattern"),
+        ({"name": "a", "argv": ["x", "a\0"]}, "the text contains a NUL character (U+0000)"),
         ({"name": "a", "argv": []}, "jobs[0].argv: the list should have at least 1 item"),
         ({"name": "", "argv": ["x"]}, "jobs[0].name: the text should have at least 1 character"),
         ({**FINE, "priority": 1 << 40}, "jobs[0].priority: should be less than"),

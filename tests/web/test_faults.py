@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from hostler.model.errors import SpecError
-from hostler.web import access, alerts, artifacts, configs, disk, fleet, groups, jobs
+from hostler.web import access, alerts, artifacts, configs, disk, fleet, groups, jobs, secrets
 from hostler.web.answers import load
 from hostler.web.submissions import read_group, read_jobs
 from tests.web.core_desk import Window
@@ -57,6 +57,7 @@ BODIES: dict[str, Any] = {
     "group": {"group": {"name": "g", "max_running": 2}, "jobs": [SHORT, SCRIPT]},
 }
 SHAPES: dict[type, dict[str, Any]] = {
+    secrets.SecretBody: {"name": "wandb", "value": "x"},
     groups.CancelGroupBody: {"reason": "x"},
     groups.RetryGroupBody: {"only_failed": True},
     jobs.CancelBody: {"reason": "x"},

@@ -73,7 +73,7 @@ def test_job_of_another_person_is_changed_by_an_admin_only(lab: Lab, path: str) 
     for name in names:
         seq = lab.served.desk.status().seq
         refused = change(lab, lab.ben, path, name)
-        assert (refused.status, refused.json["error"]) == (403, "Forbidden")
+        assert (refused.status, refused.json["error"]) == (403, "NotOwner")
         assert "belongs to anna" in refused.json["message"]
         assert "scope admin" in refused.json["message"]
         assert lab.served.desk.status().seq == seq

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
@@ -448,7 +449,7 @@ def path_told(told: object) -> str:
     """The path of a file of a node. Raises `ValueError` where no file here can be called so."""
     if not isinstance(told, str) or "\0" in told or len(told) > PATH_MOST:
         raise ValueError(f"{told!r:.{SHOWN}} is not the path of a file")
-    told.encode()  # half of a surrogate pair has no form in UTF-8: a `UnicodeEncodeError`, which is a `ValueError`
+    os.fsencode(told)  # half of a surrogate pair is no byte of a name: a `UnicodeEncodeError`, which is a `ValueError`
     return told
 
 

@@ -107,8 +107,8 @@ def _looked(state: State, index: Index, unsettled: dict[str, list[str]]) -> Iter
         if asked:
             known.asked[node] = asked
             yield ListWork(node=node)
-    for device in [each for each in sorted(index.proving) if waited(f"canary {each}") >= PROOF_S]:
-        index.proving.discard(device)
+    for device in [name for name, since in sorted(index.proving.items()) if index.now - since >= PROOF_S]:
+        del index.proving[device]
         index.unproved[device] = None
 
 

@@ -207,8 +207,8 @@ class Index:
     """Devices about which something was learnt since it was last asked whether they can be trusted."""
     unproved: dict[str, None] = field(default_factory=dict)
     """Devices that may have to be proved now."""
-    proving: set[str] = field(default_factory=set)
-    """Devices whose canary was ordered on this link and has not answered. Volatile."""
+    proving: dict[str, float] = field(default_factory=dict)
+    """Devices whose canary was ordered on this link and has not answered, and when it was. Volatile."""
     confirming: Confirming = field(default_factory=Confirming)
     looked_at: float = -math.inf
     """When it was last arranged that everything open is looked at again."""

@@ -8,7 +8,7 @@
     │   ├── SpecError            a job, sweep or payload is wrong
     │   └── NotFound             no such job, node, sweep, attempt
     ├── Conflict                 it exists already, and differs; or its state forbids what was asked
-    ├── Forbidden                it concerns another person's job, and the caller has no right to change that
+    ├── NotOwner                 it concerns another person's job, and the caller has no right to change that
     ├── CorruptState             stored data contradicts itself or the code's invariants
     │   ├── DamagedEntry         an entry of the journal is missing, or is not what was written
     │   ├── IllegalTransition    an event does not fit the state it is applied to
@@ -66,7 +66,7 @@ class Conflict(HostlerError):
     """It exists already and differs, or its state forbids what was asked."""
 
 
-class Forbidden(HostlerError):
+class NotOwner(HostlerError):
     """The request needs a right that the caller does not have; nothing was done."""
 
 

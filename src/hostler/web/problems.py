@@ -26,7 +26,7 @@ STATUS: Mapping[type[errors.HostlerError], HTTPStatus] = {
     errors.SpecError: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.Conflict: HTTPStatus.CONFLICT,
-    errors.Forbidden: HTTPStatus.FORBIDDEN,
+    errors.NotOwner: HTTPStatus.FORBIDDEN,
     errors.EventRefused: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.Outdated: HTTPStatus.CONFLICT,
     errors.CorruptState: HTTPStatus.INTERNAL_SERVER_ERROR,

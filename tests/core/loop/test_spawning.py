@@ -169,7 +169,7 @@ def test_other_stages_where_they_would_do_something() -> None:
     [
         ({"config": "no_2p"}, NotFound, "tiny_2p"),
         ({"stage": WorkKind.SWEEP}, SpecError, "no stage of a loop"),
-        ({"games": 0}, SpecError, "plays 1 to"),
+        ({"games": 0}, SpecError, "games: should be greater than or equal to 1"),
         ({"games": 10**9}, SpecError, "plays 1 to"),
         ({"games": 5, "stage": T}, SpecError, "games are asked of self-play"),
         ({"key": "j5"}, SpecError, "looks like an id"),

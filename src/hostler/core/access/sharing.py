@@ -15,7 +15,7 @@ from hostler.core.naming import find_job
 from hostler.core.state import Job, State
 from hostler.model import inputs
 from hostler.model.access import Scope
-from hostler.model.errors import Forbidden, HostlerError
+from hostler.model.errors import HostlerError, NotOwner
 from hostler.model.events import Event, GroupSubmitted, JobSubmitted
 from hostler.model.inputs import Wish
 
@@ -58,7 +58,7 @@ OTHERS: frozenset[type[Wish]] = frozenset(
 
 
 def expect_own(state: State, index: Index, asked: inputs.Asked, returning: Collection[Job] = ()) -> None:
-    """Raise `Forbidden` where a request changes the job or group of another person, and jobs are not shared.
+    """Raise `NotOwner` where a request changes the job or group of another person, and jobs are not shared.
 
     `returning` are jobs that have left the state and would come back for the request.
     """
@@ -69,7 +69,7 @@ def expect_own(state: State, index: Index, asked: inputs.Asked, returning: Colle
     for name, recorded in _concerned(state, asked.given, returning):
         owner = recorded or index.sharing.user
         if owner != caller:
-            raise Forbidden(
+            raise NotOwner(
                 f"{name} belongs to {owner or 'the user of the controller'}, and {caller or asked.who} may not {act} "
                 "it; nothing was done. Ask its owner, use a token of the scope admin, or set `shared_jobs: true` under "
                 "`api:` in the fleet file"

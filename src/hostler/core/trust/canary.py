@@ -35,7 +35,7 @@ def due(state: State, index: Index) -> Iterator[Device]:
         if at > index.now:
             index.look_again(name, at)
         elif name not in index.proving:
-            index.proving.add(name)
+            index.proving[name] = index.now
             yield device
 
 
@@ -82,7 +82,7 @@ def linked(state: State, index: Index, event: events.NodeLinked) -> None:
     node = state.nodes[event.node]
     is_same = (node.agent, node.boot) == (event.agent, event.boot)
     for device in node.spec.devices:
-        index.proving.discard(device.id)
+        index.proving.pop(device.id, None)
         proof = state.trust.proofs.get(device.id)
         if proof is None:
             continue
@@ -94,19 +94,19 @@ def linked(state: State, index: Index, event: events.NodeLinked) -> None:
 def require(state: State, index: Index, device: str, again_at: float = 0.0) -> None:
     """Fold: whatever was known, the device must be proved now."""
     state.trust.proofs[device] = Proof(since=state.at, again_at=again_at)
-    index.proving.discard(device)
+    index.proving.pop(device, None)
     index.closed(device)
 
 
 def forget(state: State, index: Index, device: str) -> None:
     """Fold: the device need not be proved."""
     state.trust.proofs.pop(device, None)
-    index.proving.discard(device)
+    index.proving.pop(device, None)
 
 
 def device_proved(state: State, index: Index, event: events.DeviceProved) -> None:
     """Fold: its canary has given the right answer, or not."""
-    index.proving.discard(event.device)
+    index.proving.pop(event.device, None)
     before = state.trust.proofs[event.device]
     if not event.ok:
         again_at = event.again_at or 0.0
