@@ -249,6 +249,7 @@ def end_agents(folder: Path) -> None:
             continue
 
 
+@pytest.mark.services
 def test_what_nodes_did_since_the_backup_is_put_down_and_what_they_had_is_found_again(
     rig: Fleet, hostler: Hostler, tmp_path: Path
 ) -> None:

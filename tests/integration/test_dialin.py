@@ -165,6 +165,7 @@ def test_jobs_with_files_and_a_sweep_run_on_a_node_that_calls(home: Home) -> Non
     assert all(path.stat().st_mode & 0o077 == 0 for path in secret)
 
 
+@pytest.mark.services
 def test_a_killed_controller_and_a_killed_dialler_lose_nothing(home: Home) -> None:
     home.write(jobs=[job("held", HOLD.format(home.folder))])
     up = home.up()

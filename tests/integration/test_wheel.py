@@ -137,6 +137,7 @@ def controller(installed: Installed) -> Iterator[Client]:
         kill_below(installed.home)
 
 
+@pytest.mark.services
 @pytest.mark.usefixtures("controller")
 def test_wheel_serves_a_dashboard_with_every_script_and_style(installed: Installed, checkout: Path) -> None:
     page = fetched(installed, "/pages/fleet").decode()
@@ -151,6 +152,7 @@ def test_wheel_serves_a_dashboard_with_every_script_and_style(installed: Install
     assert vendored(checkout).items() <= served.items()
 
 
+@pytest.mark.services
 def test_wheel_runs_a_submitted_job(controller: Client, installed: Installed) -> None:
     name = installed.run("hostler", "submit", "--", "python3", "-c", "print(6 * 7)").strip()
     until(lambda: controller.job(name)["job"]["state"] == "done", f"{name} being done", log=installed.log.read_text)
@@ -211,11 +213,13 @@ def test_newcomer_fetches_a_model_from_an_ssh_host_in_six_commands(newcomer: Ins
     assert (newcomer.project / "results" / "model.pt").read_text() == "trained"
 
 
+@pytest.mark.services
 def test_wheel_contains_the_licences_of_vendored_packages(wheel: Path) -> None:
     licences = {Path(name).name for name in members(wheel) if ".dist-info/licenses/" in name}
     assert licences == {"LICENSE", "htmx.LICENSE", "uplot.LICENSE"}
 
 
+@pytest.mark.services
 def test_core_requires_neither_torch_nor_numba_nor_ray(wheel: Path) -> None:
     assert sorted(HEAVY & set(closure(requirements(wheel)))) == []
 

@@ -94,6 +94,8 @@ LEFT_OUT = ("VariableReplacer", "VariableInserter", "RemoveDecorator")
 
 def drawn(root: Path, number: int, seed: int) -> list[Drawn]:
     """About as many from each group, by a seed: equal for equal code. A group with fewer leaves more to the others."""
+    if not number:
+        return []
     random = Random(seed)
     found: list[Drawn] = []
     places = {name: _by_place(root, name) for name in GROUPS}

@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hostler.model import codec
 from hostler.model.groups import GroupSpec
@@ -52,6 +52,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(value=st.lists(JSON, min_size=1), indent=st.sampled_from([None, 1]), ascii=st.booleans())
 def test_list_read_by_elements_is_that_read_at_once(value: list[Any], indent: int | None, ascii: bool) -> None:
     try:

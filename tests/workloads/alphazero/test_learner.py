@@ -151,7 +151,10 @@ def test_a_learner_restored_without_moments_does_not_go_on_the_same(batch: Batch
 
 @pytest.mark.parametrize(
     "precision",
-    [pytest.param(Precision(torch.bfloat16, False), marks=pytest.mark.long), Precision(torch.bfloat16, True)],
+    [
+        pytest.param(Precision(torch.bfloat16, False), marks=pytest.mark.long),
+        pytest.param(Precision(torch.bfloat16, True), marks=pytest.mark.services),
+    ],
 )
 def test_half_precision_learns_too(batch: Batch, precision: Precision) -> None:
     """The code path of a GPU, by the CPU's bfloat16; with scaled gradients as float16 needs them."""
