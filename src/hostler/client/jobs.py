@@ -270,7 +270,7 @@ class JobOperations(_Handle):
             if len(attempts) <= reading.attempts:
                 reading.is_over = over
                 return ""
-            reading.reader = _Reader(attempts[reading.attempts])
+            reading.reader, reading.is_last = _Reader(attempts[reading.attempts]), False
             reading.attempts += 1
         try:
             text, is_more = yield from reading.reader.read()
@@ -279,11 +279,13 @@ class JobOperations(_Handle):
         if reading.reader.is_whole and not is_more:
             text += reading.reader.end()
             reading.reader = None
+        elif not text and reading.is_last:
+            # The output of an attempt that was lost with its node never comes to an end.
+            text, reading.reader = reading.reader.end(), None
         elif not text:
             yield from self._look()
-            if is_over(self._view) or self._view["attempt"] != reading.reader.attempt:
-                # The output of an attempt that was lost with its node never comes to an end.
-                text, reading.reader = reading.reader.end(), None
+            # It may have written its last lines since they were read: they are read once more.
+            reading.is_last = is_over(self._view) or self._view["attempt"] != reading.reader.attempt
         return text
 
 
@@ -470,6 +472,8 @@ class _Following:
         """Attempts that were begun."""
         self.reader: _Reader | None = None
         """The output of the last one; `None`: it is read."""
+        self.is_last = False
+        """Whether its attempt had ended when it was last asked."""
         self.is_over = False
 
 
