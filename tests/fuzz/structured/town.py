@@ -285,8 +285,13 @@ def expect_whole(directory: StateDir, folder: Path) -> StateDir:
 
 
 def _loaded(state: State) -> State:
-    """The state without what is volatile; sets in whatever order."""
-    return load_state(dump_state(state))
+    """The state without what is volatile, that is what was last reported of chunks; sets in whatever order."""
+    loaded = load_state(dump_state(state))
+    for sweep in loaded.sweeps.values():
+        for lease in sweep.leases.values():
+            lease.position, lease.hits, lease.found, lease.heard_at = None, 0, None, None
+            lease.pace_per_s = lease.told_at = None
+    return loaded
 
 
 def _plain(state: State) -> Any:
