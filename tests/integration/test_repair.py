@@ -18,6 +18,8 @@ def test_up_names_a_damaged_entry_and_goes_on_after_a_repair(fleet: Fleet, hostl
     fleet.start()
     job = fleet.script("true", key="first")
     assert fleet.over(job)["job"]["state"] == "done"
+    # The job is done in memory a moment before it is in the journal.
+    until(lambda: any(each["event"]["kind"] == "job.done" for each in fleet.client.entries()), "the end in the journal")
     fleet.kill()  # no snapshot is written
     changed = "update journal set data = replace(data, '\"exit_code\":0', '\"exit_code\":1') where data like "
     assert sql(fleet, changed + "'%attempt.ended%'") == 1

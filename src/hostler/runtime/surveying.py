@@ -33,6 +33,8 @@ HERE = "here"
 SINFO_S = 20.0
 SINFO_MAX = 32 << 20
 RAY_S = 2.0
+REST_S = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+"""Rests between tries to remove the folder of an agent."""
 RAY_USUAL = "http://127.0.0.1:8265"
 ANSWER_MAX = 1 << 16
 STANDINGS = {"drain": "DRAIN", "inact": "INACTIVE", "down": "DOWN"}
@@ -54,8 +56,23 @@ class Hosts(NamedTuple):
 
 def this_machine() -> FoundHere:
     """The CPUs and GPUs that the agent of this machine finds. Raises `LinkError` where it cannot be started."""
-    with tempfile.TemporaryDirectory(prefix="hostler-init-") as folder:
-        return asyncio.run(_this_machine(Path(folder)))
+    folder = Path(tempfile.mkdtemp(prefix="hostler-init-"))
+    try:
+        return asyncio.run(_this_machine(folder))
+    finally:
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder of an agent that is ending: the last of its processes may write there once more."""
+    for rest_s in REST_S:
+        try:
+            shutil.rmtree(folder)
+        except OSError:
+            time.sleep(rest_s)
+        else:
+            return
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _this_machine(folder: Path) -> FoundHere:
