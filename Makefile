@@ -47,7 +47,7 @@ dist: ## sdist and wheel in dist/, checked by twine (1 min)
 # ---- tests: three tiers ----
 
 # ARGS=tests/core plays a part, and ARGS='-k ledger', which has to collect all tests first.
-test: ## unit, property, main paths end to end (12 min)
+test: ## unit, property, main paths end to end (10 min)
 	$(ENV)
 	$(PYTEST) --hypothesis-profile same-examples -m "$(QUICK)" $(ARGS)
 
