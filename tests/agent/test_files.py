@@ -278,6 +278,15 @@ def test_what_cannot_be_deleted_keeps_nothing_else(tmp_path: Path, monkeypatch: 
     assert left == ["trees/j2.1/a", "trees/j4.1/a"]
 
 
+def test_tree_that_is_being_laid_out_is_kept_as_the_tree_that_it_becomes(tmp_path: Path) -> None:
+    """Another connection writes into it meanwhile, under the name with its process in it."""
+    made = ("j1.1.10224.new", "sweep.7.new", "j2.1.10224.new", "j3.1.new", "j1.1.x.new", "j1.10224.new")
+    for name in made:
+        (tmp_path / "trees" / name).mkdir(parents=True)
+    assert answers(tmp_path, {"op": "keep", "trees": ["j1.1", "sweep", "j3.1.new"]}) == [{"ok": True}]
+    assert {path.name for path in (tmp_path / "trees").iterdir()} == {"j1.1.10224.new", "sweep.7.new", "j3.1.new"}
+
+
 def test_too_many_outputs_are_an_error_that_comes_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their line would be longer than the controller reads, and it would ask for ever."""
     (tmp_path / "trees" / "j1.1").mkdir(parents=True)

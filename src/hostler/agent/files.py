@@ -271,7 +271,7 @@ class Files:
     def _make(self, tree: str, files: List[List[Any]], *, shared: bool) -> None:
         import shutil  # which takes a sixth of the time in which this process starts
 
-        making = "%s.%d.new" % (tree, os.getpid())
+        making = "%s.%d.new" % (tree, os.getpid())  # `_tree_of`
         _delete(making)
         os.makedirs(making, 0o700)
         try:
@@ -406,17 +406,19 @@ class Files:
         return {"ok": True}
 
     def _keep(self, request: Json) -> Json:
-        """Delete all trees but these and shared ones, and what of blobs and partial files nobody has used for long.
+        """Delete all trees but these and shared ones, and blobs and partial files that were not used for long.
 
-        What cannot be deleted is told of when all else is gone.
+        A tree that another connection is laying out counts as the tree that it becomes. What cannot be deleted is
+        reported when everything else is gone.
         """
         kept, trees = set(request["trees"]), self._inside(TREES)
         failures: List[OSError] = []
         for name in _names(trees):
             tree = os.path.join(trees, name)
             with noted(failures):
-                if name not in kept and not (name.startswith("shared-") and _age_s(tree) < _SHARED_UNUSED_S):
-                    _delete(tree)
+                if {name, _tree_of(name)} & kept or (name.startswith("shared-") and _age_s(tree) < _SHARED_UNUSED_S):
+                    continue
+                _delete(tree)
         for folder in (BLOBS, "partial"):
             for path in _files(self._inside(folder)):
                 with noted(failures):
@@ -457,6 +459,12 @@ class Files:
     def _inside(self, path: str) -> str:
         """A path below the agent's folder; no link may lead out of it."""
         return inside(self._root, path)
+
+
+def _tree_of(draft: str) -> str:
+    """The name of the tree that a folder becomes, which a process is laying out under ``TREE.PROCESS.new``."""
+    tree, _, process = draft[: -len(".new")].rpartition(".")
+    return tree if draft.endswith(".new") and process.isdigit() else draft
 
 
 def digest_of(path: str) -> str:
