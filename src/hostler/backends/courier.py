@@ -358,8 +358,8 @@ class Courier:
             await self._send(request)
             answer = self._understood(await self._hear())
             with understood("a piece of a file"):
-                pieces, left = list[bytes](), int(answer.get("count", 0))
-                if not 0 <= left <= (most := int(request.get("limit", PIECE))):
+                pieces, left, most = list[bytes](), int(answer.get("count", 0)), int(request.get("limit", PIECE))
+                if not 0 <= left <= most:
                     raise ValueError(f"{left} bytes are to follow, {most} were asked for")
             while left > 0:
                 pieces.append(await self._read(left))
