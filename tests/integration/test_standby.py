@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,6 +135,43 @@ def test_what_the_database_loses_is_lost_for_all_of_them_alike(town: Town) -> No
     last.client.create_token("more")
     assert _tokens(last) == ["after", "more"]
     assert [each.name for each in town.replayed().state.access.tokens.values()] == ["after", "more"]
+
+
+def test_secret_of_a_job_is_that_of_the_machine_that_leads(town: Town) -> None:
+    """Each has its own value; one that only the dead machine had fails the job with the way to set it."""
+    first = town.start("a")
+    until(lambda: town.leading() is first, "the nodes of a", log=first.log)
+    second = town.start("b")
+    for seat, value in ((first, "of-a"), (second, "of-b")):
+        seat.client.set_secret("shared", value)
+    first.client.set_secret("alone", "only-a")
+    gate, early, late, alone = first.client.submit_jobs(
+        [
+            town.counted("gate"),
+            _telling(town, "early", {"SHARED": {"secret": "shared"}}),
+            _telling(town, "late", {"SHARED": {"secret": "shared"}}, after=["gate"]),
+            _telling(town, "alone", {"SHARED": {"secret": "alone"}}, after=["gate"]),
+        ]
+    )
+    first.state_of(early, "done")
+    first.state_of(gate, "running")
+    first.kill()
+    take_over_s(town, first)
+    (town.folder / "go-gate").touch()
+    second.state_of(late, "done")
+    second.state_of(alone, "failed")
+    told = [town.folder / f"told-{name}" for name in ("early", "late", "alone")]
+    assert [path.read_text() if path.exists() else None for path in told] == ["of-a", "of-b", None]
+    failed = second.job(alone)
+    assert "hostler secret set alone" in str(failed), failed
+    journal = "".join(map(repr, town.replayed().state.jobs.values()))
+    assert not any(value in journal for value in ("of-a", "of-b", "only-a"))
+
+
+def _telling(town: Town, name: str, env: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A script that writes its variable SHARED into a file."""
+    body = f'printf %s "$SHARED" > {town.folder}/told-{name}'
+    return {"name": name, "key": name, "argv": ["sh", "-c", body], "env": env, **more}
 
 
 def _tokens(seat: Seat) -> list[str] | None:
