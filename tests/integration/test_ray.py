@@ -19,6 +19,7 @@ from tests.raytown.town import TOKEN, Town, free_port, gate, town
 pytestmark = pytest.mark.services
 
 HOLD = "echo x >>{0}/ran; while [ ! -e {0}/go ]; do sleep 0.1; done; echo over"
+RAY_SHOWS = ("/api/jobs/", "/api/v0/tasks?limit=1000", "/api/v0/actors?limit=1000", "/api/v0/workers?limit=1000")
 
 
 @contextmanager
@@ -79,6 +80,32 @@ def test_work_runs_in_a_job_of_the_cluster_and_its_files_come_back(ray_town: Tow
         assert fleet.over(again)["job"]["state"] == "done"
         assert len(pilots(ray_town, tmp_path)) == 2, "what comes next has another one"
         assert TOKEN not in events(fleet)
+
+
+def test_secret_reaches_its_job_and_nothing_that_ray_shows_or_keeps(ray_town: Town, tmp_path: Path) -> None:
+    value = "planted-in-ray-0c7e41"
+    says = f"echo $WANDB_API_KEY >{tmp_path}/seen; {HOLD.format(tmp_path)}"
+    with a_share(tmp_path, ray_town.python, ray_town.address) as fleet:
+        fleet.start()
+        fleet.client.set_secret("wandb", value)
+        told = {"name": "uses", "argv": ["sh", "-c", says], "env": {"WANDB_API_KEY": {"secret": "wandb"}}}
+        (job,) = fleet.client.submit_jobs([told])
+        until((tmp_path / "ran").exists, "its start", log=fleet.log)
+        assert (tmp_path / "seen").read_text() == f"{value}\n"
+        shown = [str(jobs(ray_town, tmp_path)), *(str(ray_town.ask("GET", path)) for path in RAY_SHOWS)]
+        for each in jobs(ray_town, tmp_path):
+            shown.append(str(ray_town.ask("GET", f"/api/jobs/{each['submission_id']}/logs")))
+        assert "hostler-" in shown[0], "the pilot is among what is searched"
+        kept = [path for folder in (ray_town.folder, tmp_path / "far", fleet.state) for path in _with(folder, value)]
+        (tmp_path / "go").touch()
+        assert fleet.over(job)["job"]["state"] == "done", fleet.log()
+    assert [each for each in shown if value in each] == []
+    assert [path.name for path in kept] == ["secrets.json"]
+
+
+def _with(folder: Path, value: str) -> list[Path]:
+    """Files below a folder that hold a value."""
+    return [path for path, data in contents_below(folder) if value.encode() in data]
 
 
 def test_work_that_uses_ray_finds_the_whole_cluster(ray_town: Town, tmp_path: Path) -> None:
