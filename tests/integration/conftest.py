@@ -24,6 +24,7 @@ import yaml
 from hostler.cli.main import run
 from hostler.client import Client
 from hostler.model.errors import LinkError
+from hostler.store import read_journal
 from tests import forked
 from tests.patience import PATIENCE_S
 
@@ -191,10 +192,18 @@ class Fleet:
         self.kill_processes()
 
     def _kept(self) -> int:
+        if (self.state / "store").exists():
+            shared = read_journal(self.settings_store())
+            with contextlib.closing(shared):
+                return shared.newest_seq()
         reading = sqlite3.connect(f"file:{self.state}/journal.sqlite?mode=ro", uri=True)
         with contextlib.closing(reading) as journal:
             (newest,) = journal.execute("SELECT max(seq) FROM journal").fetchone()
         return int(newest)
+
+    def settings_store(self) -> str:
+        """The address of the database of its journal, where that is not SQLite."""
+        return (self.state / "store").read_text().strip()
 
     def _is_up(self) -> bool:
         assert self.controller is not None

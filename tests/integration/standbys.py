@@ -187,17 +187,6 @@ class Seat(Fleet):
         self.signal(signal.SIGCONT)
         self.is_frozen = False
 
-    def _kept(self) -> int:
-        journal = read_journal(self.settings_store())
-        try:
-            return journal.newest_seq()
-        finally:
-            journal.close()
-
-    def settings_store(self) -> str:
-        """The address of the database."""
-        return (self.state / "store").read_text().strip()
-
 
 @contextmanager
 def a_town(folder: Path, names: Sequence[str] = CONTROLLERS, nodes: int = 2) -> Iterator[Town]:

@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 
+from hostler.model.errors import SpecError, UsageError
 from hostler.runtime.statedir import StateDir
+from tests import postgres
 from tests.backends.ssh import sshd
 from tests.backends.ssh.sshd import Sshd
 from tests.integration.conftest import WORKER, Fleet, Hostler, a_fleet, kill_below, until
@@ -116,9 +118,15 @@ class Reached(Attack):
         kill_below(self._folder)
 
 
-@pytest.fixture(params=["reverse", "ssh"])
-def attack(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Attack]:
-    if request.param == "reverse":
+@pytest.fixture(params=["reverse", "ssh", "reverse, PostgreSQL"])
+def way(request: pytest.FixtureRequest) -> str:
+    """How the hostile node is reached, and the database of the journal where that is not SQLite."""
+    return str(request.param)
+
+
+@pytest.fixture
+def attack(way: str, tmp_path: Path) -> Iterator[Attack]:
+    if way.startswith("reverse"):
         yield Calling(tmp_path)
         return
     if sshd.MISSING is not None:
@@ -128,7 +136,19 @@ def attack(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Attack]:
 
 
 @pytest.fixture
-def beset(attack: Attack, tmp_path: Path) -> Iterator[Fleet]:
+def store(way: str) -> Iterator[dict[str, str]]:
+    """The setting of the journal's database."""
+    if "PostgreSQL" not in way:
+        yield {}
+        return
+    if why := postgres.missing():
+        pytest.skip(why)
+    with postgres.running(durable=True) as server:
+        yield {"store": server.database()}
+
+
+@pytest.fixture
+def beset(attack: Attack, store: dict[str, str], tmp_path: Path) -> Iterator[Fleet]:
     """A fleet of an honest node, which has work, and of a hostile one."""
     nodes = [
         {"name": "here", "backend": "local", "cpu_slots": 2, "gpus": "none"},
@@ -140,6 +160,7 @@ def beset(attack: Attack, tmp_path: Path) -> Iterator[Fleet]:
         "ssh": {"config": [], "known_hosts": [str(known)], "connect_s": PATIENCE_S},
         "limits": {"log_bytes": LOG_BYTES},
         "sweeps": [SWEEP],
+        **store,
     }
     with a_fleet(tmp_path, nodes=nodes, **settings) as fleet:
         yield fleet
@@ -184,6 +205,7 @@ def test_hostile_node_changes_nothing_of_the_work_of_an_honest_one(
             log=lambda: f"{report.read_text()}\n{(tmp_path / 'evil.log').read_text()}\n{beset.log()}",
         )
         assert beset.job(held)["state"] == "running"
+        _expect_refused(beset, held)
         gate.touch()
         results = [beset.over(each)["result"] for each in (held, *works)]
         sweep = beset.over("s")
@@ -199,6 +221,17 @@ def test_hostile_node_changes_nothing_of_the_work_of_an_honest_one(
     assert "work of other nodes" in listed.out
     _expect_little_said(beset)
     _expect_readable(beset, hostler, tmp_path)
+
+
+def _expect_refused(fleet: Fleet, job: str) -> None:
+    """Texts that no column can hold are refused with the reason, and stop nothing."""
+    script, refused = {"kind": "script", "schema": 1, "argv": ["true"]}, r"NUL character \(U\+0000\)"
+    for field in ("name", "key", "config"):
+        with pytest.raises(SpecError, match=refused):
+            fleet.client.submit_jobs([{"name": "n", "payload": script, field: "a\0b"}])
+    with pytest.raises(UsageError, match=refused):
+        fleet.client.cancel(job, "a\0b")
+    assert fleet.over(fleet.python("pass", resources=HERE))["job"]["state"] == "done"
 
 
 def _expect_kept_log(fleet: Fleet, job: str) -> None:
