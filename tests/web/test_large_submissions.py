@@ -53,23 +53,46 @@ JSON = st.recursive(
 
 
 @settings(max_examples=40)
-@given(value=st.lists(JSON, min_size=1), indent=st.sampled_from([None, 1]), ascii=st.booleans())
-def test_list_read_by_elements_is_that_read_at_once(value: list[Any], indent: int | None, ascii: bool) -> None:
+@given(
+    value=st.lists(JSON, min_size=1) | st.dictionaries(st.text(), JSON | st.lists(JSON), min_size=1),
+    indent=st.sampled_from([None, 1]),
+    ascii=st.booleans(),
+)
+def test_text_read_in_parts_is_that_read_at_once(value: Any, indent: int | None, ascii: bool) -> None:
     try:
         body = json.dumps(value, indent=indent, ensure_ascii=ascii).encode()
     except UnicodeEncodeError:
         return
-    read = answers._elements(b" \n" + body + b"\t\r\n")
+    read = answers._in_parts(b" \n" + body + b"\t\r\n")
     assert read == answers.pydantic_core.from_json(body)
     assert json.dumps(read) == json.dumps(answers.pydantic_core.from_json(body))
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", "[", "[1", "[1,", "[1,]", "[1 2]", "[1]]", "[1] x", "[NaN]", "[,1]", "[01]", "[1,,2]"],
-)
-def test_what_is_not_a_list_is_left_to_the_whole_reader(text: str) -> None:
-    assert answers._elements(text.encode()) is None
+    [
+        "", "7", "[", "[1", "[1,", "[1,]", "[1 2]", "[1]]", "[1] x", "[NaN]", "[,1]", "[01]", "[1,,2]", "{", '{"a"',
+        '{"a":', '{"a":1', '{"a":1,}', '{"a" 1}', '{"a":1 "b":2}', '{"a":1}}', '{"a":1} x', '{"a":NaN}', "{1:2}",
+        '{,"a":1}', '{"a":[1}', '{"a":[1,]}', '{"a":[1]]}', '{"a":}', "[1}", '{"a":1]', "{}", "[]",
+    ],
+)  # fmt: skip
+def test_text_that_cannot_be_read_in_parts_is_left_to_the_whole_reader(text: str) -> None:
+    assert answers._in_parts(text.encode()) is None
+
+
+def test_jobs_of_a_large_group_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest text that one call reads is a job."""
+    lengths: list[int] = []
+    read = answers.pydantic_core.from_json
+
+    def noted(data: bytes, **options: Any) -> Any:
+        lengths.append(len(data))
+        return read(data, **options)
+
+    monkeypatch.setattr(answers.pydantic_core, "from_json", noted)
+    group = {"group": {"name": "g"}, "jobs": MANY}
+    assert answers.decode(json.dumps(group).encode()) == group
+    assert max(lengths) <= max(len(json.dumps(each)) for each in MANY)
 
 
 def test_large_text_that_is_not_json_is_refused_as_a_small_one(served: Window) -> None:

@@ -38,7 +38,7 @@ MAX_WHAT = 200
 NO_NUL = r"^[^\x00]*$"
 FEW_JOBS = 100
 """Jobs of a submission that is compared and vetted at once."""
-_WHITESPACE, _END = re.compile(r"[ \t\r\n]*"), re.compile(r"\][ \t\r\n]*")
+_WHITESPACE = re.compile(r"[ \t\r\n]*")
 _SCANNER = json.JSONDecoder(parse_int=str, parse_float=str)
 KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
@@ -147,7 +147,7 @@ async def apart(read: Callable[[bytes], T], body: bytes) -> T:
 def decode(body: bytes) -> Any:
     """The value of a JSON text. Raises `SpecError`."""
     try:
-        value = _elements(body) if len(body) > LARGE_BYTES else None
+        value = _in_parts(body) if len(body) > LARGE_BYTES else None
         if value is None:
             value = pydantic_core.from_json(body, allow_inf_nan=False)
     except ValueError as error:
@@ -158,25 +158,61 @@ def decode(body: bytes) -> Any:
     return value
 
 
-def _elements(body: bytes) -> list[Any] | None:
-    """The value of a JSON list, read element by element; `None` where the text is not a list, or is not JSON.
+def _in_parts(body: bytes) -> Any:
+    """The value of a JSON list, or of an object with its lists, read element by element.
 
-    One call for a large text keeps all other threads waiting to its end.
+    `None` where the text is neither, or is not JSON. One call for a large text keeps all other threads waiting to its
+    end.
     """
-    found: list[Any] = []
     try:
         text = body.decode()
-        at = _WHITESPACE.match(text, 0).end()  # type: ignore[union-attr]
-        if text[at : at + 1] != "[":
+        at = _past(text, 0)
+        if text[at : at + 1] not in ("[", "{"):
             return None
-        while text[at : at + 1] == ("," if found else "["):
-            begin = _WHITESPACE.match(text, at + 1).end()  # type: ignore[union-attr]
-            _, end = _SCANNER.raw_decode(text, begin)
-            found.append(pydantic_core.from_json(text[begin:end].encode(), allow_inf_nan=False))
-            at = _WHITESPACE.match(text, end).end()  # type: ignore[union-attr]
+        value, at = _elements(text, at) if text[at] == "[" else _members(text, at)
     except (ValueError, RecursionError):
         return None
-    return found if _END.fullmatch(text, at) else None
+    return value if at == len(text) else None
+
+
+def _elements(text: str, at: int) -> tuple[list[Any], int]:
+    """The list that begins there, and where the text after it begins. Raises `ValueError`, `RecursionError`."""
+    found: list[Any] = []
+    while text[at : at + 1] == ("," if found else "["):
+        value, at = _whole(text, _past(text, at + 1))
+        found.append(value)
+    return found, _after(text, at, "]")
+
+
+def _members(text: str, at: int) -> tuple[dict[str, Any], int]:
+    """The object that begins there, as `_elements`."""
+    found: dict[str, Any] = {}
+    while text[at : at + 1] == ("," if found else "{"):
+        name, at = _whole(text, _past(text, at + 1))
+        at = _after(text, at, ":")
+        if not isinstance(name, str):
+            raise ValueError("the name of a field is a text")
+        is_list = text[at : at + 1] == "[" and text[(first := _past(text, at + 1)) : first + 1] != "]"
+        found[name], at = _elements(text, at) if is_list else _whole(text, at)
+    return found, _after(text, at, "}")
+
+
+def _whole(text: str, at: int) -> tuple[Any, int]:
+    """The value that begins there, read by one call, as `_elements`."""
+    _, end = _SCANNER.raw_decode(text, at)
+    return pydantic_core.from_json(text[at:end].encode(), allow_inf_nan=False), _past(text, end)
+
+
+def _after(text: str, at: int, sign: str) -> int:
+    """Where the text behind a sign begins. Raises `ValueError` where another one stands there."""
+    if text[at : at + 1] != sign:
+        raise ValueError(f"{sign} should be there")
+    return _past(text, at + 1)
+
+
+def _past(text: str, at: int) -> int:
+    """Where the next sign stands that is not white space."""
+    return _WHITESPACE.match(text, at).end()  # type: ignore[union-attr]
 
 
 class _Twice(dict[str, Any]):
