@@ -42,6 +42,7 @@ TOGETHER = tuple(
         "agent/test_dial",
         "agent/test_environments",
         "agent/test_upgrade",
+        "canary/test_canary",
         "benchmarks/test_decisions",
         "benchmarks/test_history",
         "benchmarks/test_learning",
