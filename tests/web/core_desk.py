@@ -201,11 +201,16 @@ class CoreDesk:
     ) -> Sequence[JobView]:
         if match == ANY_JOB:
             return job_views(self._state, self._index, states, after, limit, work)
+        if match.group is not None:
+            groups.find(self._state, match.group)
         every = job_views(self._state, self._index, states, after, len(self._state.jobs), work)
         return [job for job in every if match.fits(job)][:limit]
 
     def groups(self, after: int, limit: int) -> Sequence[GroupView]:
         return groups.views(self._state, self._index, after, limit)
+
+    def newest_groups(self, before: int | None, limit: int, owner: str | None = None) -> Sequence[GroupView]:
+        return groups.newest(self._state, self._index, before, limit, owner)
 
     def group(self, name: str) -> GroupView:
         return groups.view(self._index, groups.find(self._state, name))

@@ -116,6 +116,14 @@ def views(state: State, index: Index, after: int, limit: int) -> Sequence[GroupV
     return [view(index, group) for group in islice(beyond, limit)]
 
 
+def newest(state: State, index: Index, before: int | None, limit: int, owner: str | None = None) -> Sequence[GroupView]:
+    """The newest groups with a number below `before`, the newest first; of one owner where that is given."""
+    last = state.next_group if before is None else min(before, state.next_group)
+    found = (state.groups.get(f"g{number}") for number in range(last - 1, 0, -1))
+    wanted = (group for group in found if group is not None and owner in (None, group.owner))
+    return [view(index, group) for group in islice(wanted, limit)]
+
+
 def result(job: Job) -> GroupResult:
     """A job of a group with what came of it."""
     return GroupResult(

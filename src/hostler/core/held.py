@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hostler.core.index import Index
 from hostler.core.starting import ends_at
-from hostler.core.state import Device, Job, State
+from hostler.core.state import Device, Job, State, is_calls
 from hostler.model.views import HeldView, HoldView
 
 TURN = "the next free part of the sweep whose turn it was"
@@ -50,7 +50,14 @@ def holds(state: State, device: Device) -> Iterator[HoldView]:
 
 def _hold(job: Job, name: str, why: str, since: float) -> HoldView:
     return HoldView(
-        id=name, job=job.id, name=job.spec.name, work=job.spec.work, config=job.spec.serves, since=since, why=why
+        id=name,
+        job=job.id,
+        name=job.spec.name,
+        work=job.spec.work,
+        config=job.spec.serves,
+        since=since,
+        why=why,
+        calls=is_calls(job),
     )
 
 

@@ -148,6 +148,10 @@ class Looks:
         """Job groups in order of submission."""
         return groups.views(self._core.state, self._core.index, after, limit)
 
+    def newest_groups(self, before: int | None, limit: int, owner: str | None = None) -> Sequence[GroupView]:
+        """Job groups, the newest first."""
+        return groups.newest(self._core.state, self._core.index, before, limit, owner)
+
     def group(self, name: str) -> GroupView:
         """A job group."""
         return groups.view(self._core.index, groups.find(self._core.state, name))

@@ -169,6 +169,9 @@ class Desk(Protocol):
     def groups(self, after: int, limit: int) -> Sequence[GroupView]:
         """Job groups in order of submission whose number is beyond `after`, at most `limit`."""
 
+    def newest_groups(self, before: int | None, limit: int, owner: str | None = None) -> Sequence[GroupView]:
+        """Job groups whose number is below `before`, the newest first, at most `limit`; of one owner or of all."""
+
     def group(self, name: str) -> GroupView:
         """A job group, by its id. Raises `NotFound`."""
 
