@@ -20,6 +20,10 @@ PAGES = {
     "jobs": "jobs",
     "job": "jobs/speaks",
     "failed": "jobs/fails",
+    "groups": "groups",
+    "group": "groups/g1",
+    "batches": "calls",
+    "batch": "calls/{batch}",
     "sweeps": "sweeps",
     "sweep": "sweeps/{sweep}",
     "learning": "learning",
@@ -50,10 +54,21 @@ CLICKABLE = """() => [...document.querySelectorAll("a[href], button, select, inp
   .map((each, number) => (each.dataset.reached = String(number)))"""
 
 
+NARROW = ("fleet", "node", "jobs", "job", "failed", "groups", "group", "batches", "batch")
+"""Pages that have everything in the width of a phone: no part of them moves sideways either."""
+CUT = """() => [...document.querySelectorAll("body *")]
+  .filter((each) => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1
+    && getComputedStyle(each).overflowX !== "visible" && getComputedStyle(each).display !== "inline")
+  .map((each) => `${each.tagName} ${each.className} ${each.scrollWidth} > ${each.clientWidth}: `
+    + each.textContent.trim().slice(0, 60))"""
+
+
 def path_of(site: Site, name: str) -> str:
     """Where a page is."""
     client = site.fleet.client
-    return PAGES[name].format(sweep=client.sweeps()[0]["job"], artifact=client.artifacts("model")[0]["sha256"])
+    batch = next(each["job"] for each in client.sweeps() if each["calls"])
+    artifact = client.artifacts("model")[0]["sha256"]
+    return PAGES[name].format(sweep=client.sweeps()[0]["job"], batch=batch, artifact=artifact)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -68,6 +83,15 @@ def test_every_page_can_be_read_by_everybody(site: Site, page: Page, name: str) 
         assert wide <= 0, f"{name} is {wide} px wider than the window"
         found[look] = violations(page, {} if colours == "light" else COLOURS)
     assert {look: told for look, told in found.items() if told} == {}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_phone_has_the_whole_page_without_moving_sideways(site: Site, name: str) -> None:
+    page = site.enter(viewport=PHONE, has_touch=True)
+    site.go(page, path_of(site, name))
+    kept(page, f"{name}-narrow")
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+    assert page.evaluate(CUT) == []
 
 
 def test_the_door_can_be_read_by_everybody(site: Site) -> None:

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hostler.model.steering import QuotaView
 from hostler.model.listed import JobMatch
+from hostler.model.steering import QuotaView
 from hostler.model.views import HoldView, JobView, NodeView, QueueRow
 from hostler.model.work import JobState
 from hostler.web.desk import Desk
