@@ -19,7 +19,7 @@ from tests.browser.test_looking import CUT, PHONE
 from tests.core.builders import ended, fleet, link_up, node, script, sweep
 from tests.integration.conftest import WAIT, until
 from tests.web.core_desk import TOKEN, CoreDesk, Window, window
-from tests.web.pages.test_calls import batch
+from tests.web.pages.batches import batch
 from tests.web.test_access import bearer, make
 
 pytestmark = pytest.mark.services

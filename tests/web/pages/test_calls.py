@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from html import unescape
 from typing import Any
 
@@ -18,6 +17,7 @@ from hostler.model.views import HitView
 from hostler.web.pages import calls
 from tests.core.builders import Driver, fleet, script, sweep
 from tests.web.core_desk import CoreDesk, Window, window
+from tests.web.pages.batches import batch
 from tests.web.pages.test_groups import rows
 from tests.web.pages.test_pages import HARM, page
 
@@ -32,12 +32,6 @@ ENDS: tuple[Mapping[str, Any], ...] = (
     {"harm": HARM},
 )
 """What a worker tells of a call, and something that no worker of ours tells."""
-
-
-def batch(name: str, count: int) -> Any:
-    """A batch of calls as `hostler.Executor` submits it."""
-    made = sweep(name, stop=count, params=dict(params_of(count, False, "b" * 64)))
-    return replace(made, payload=replace(made.payload, worker=("{python}", WORKER)))
 
 
 @pytest.fixture
