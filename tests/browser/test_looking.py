@@ -7,7 +7,7 @@ from typing import Any, Literal
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, Route, ViewportSize, expect
 
 from tests.browser.chromium import AXE_FILE
 from tests.browser.conftest import HOSTILE, Site, kept
@@ -37,7 +37,8 @@ PAGES = {
     "story": "events/1",
     "costs": "costs",
 }
-WINDOW, PHONE = {"width": 1366, "height": 850}, {"width": 390, "height": 844}
+WINDOW: ViewportSize = {"width": 1366, "height": 850}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 LOOKS: dict[str, tuple[Any, Literal["light", "dark"]]] = {
     "light": (WINDOW, "light"),
     "dark": (WINDOW, "dark"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from hostler.model import inputs
 from hostler.model.work import DeviceKind, FailureClass, Retry
@@ -23,7 +23,7 @@ from tests.web.pages.batches import batch
 from tests.web.test_access import bearer, make
 
 pytestmark = pytest.mark.services
-DESKTOP = {"width": 1280, "height": 850}
+DESKTOP: ViewportSize = {"width": 1280, "height": 850}
 LONG = "gpt2-medium-finetune-lr3e-4-warmup2000-cosine-adamw-beta0.95-seed20261129-ablation-without-dropout"
 ONCE = Retry(max_attempts={FailureClass.EXIT: 1})
 

@@ -118,9 +118,8 @@ def views(state: State, index: Index, after: int, limit: int) -> Sequence[GroupV
 
 def newest(state: State, index: Index, before: int | None, limit: int, owner: str | None = None) -> Sequence[GroupView]:
     """The newest groups with a number below `before`, the newest first; of one owner where that is given."""
-    last = state.next_group if before is None else min(before, state.next_group)
-    found = (state.groups.get(f"g{number}") for number in range(last - 1, 0, -1))
-    wanted = (group for group in found if group is not None and owner in (None, group.owner))
+    found = (group for group in reversed(state.groups.values()) if before is None or group.number < before)
+    wanted = (group for group in found if owner in (None, group.owner))
     return [view(index, group) for group in islice(wanted, limit)]
 
 

@@ -116,7 +116,12 @@ def test_each_end_of_a_call_has_its_words() -> None:
     ]
     assert [each["good"] for each in shown] == [True, True, False, False, False, False, False]
     assert shown[2]["traceback"] == TRACEBACK
-    odd = [{"error": "text"}, {"error": {"type": 3, "traceback": 4}}, {"value": ["x"] * 10_000}, {"died": None}]
+    odd: list[dict[str, Any]] = [
+        {"error": "text"},
+        {"error": {"type": 3, "traceback": 4}},
+        {"value": ["x"] * 10_000},
+        {"died": None},
+    ]
     for data in odd:
         assert len(calls.result(HitView(job="j1", at=1, data=data))["says"]) <= calls.TEXT_SHOWN
 

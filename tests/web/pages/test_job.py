@@ -99,7 +99,7 @@ def test_end_of_an_output_is_read_once() -> None:
         asked.append(given)
         return await log(*given)
 
-    desk.log = counted  # type: ignore[method-assign]
+    desk.log = counted  # type: ignore[method-assign,assignment]
 
     async def read() -> None:
         kept = Endings()
