@@ -10,6 +10,7 @@ from hostler.core.state import Device, Job, State, is_calls
 from hostler.model.views import HeldView, HoldView
 
 TURN = "the next free part of the sweep whose turn it was"
+TURN_OF_CALLS = "the next free calls of the batch whose turn it was"
 
 
 def held(state: State, index: Index, device: Device) -> Iterator[HeldView]:
@@ -30,7 +31,7 @@ def held(state: State, index: Index, device: Device) -> Iterator[HeldView]:
         known = free_at is not None and lease.expected_s is not None
         begun = lease.leased_at if place == 0 else free_at or lease.leased_at
         free_at = max(begun + (lease.expected_s or 0.0), index.now) if known else None
-        yield _view(job, name, TURN, lease.leased_at, free_at)
+        yield _view(job, name, _turn(job), lease.leased_at, free_at)
 
 
 def holds(state: State, device: Device) -> Iterator[HoldView]:
@@ -45,7 +46,12 @@ def holds(state: State, device: Device) -> Iterator[HoldView]:
         )
     for name in device.chunks:
         job = state.jobs[name.rpartition(".")[0]]
-        yield _hold(job, name, TURN, state.sweeps[job.id].leases[name].leased_at)
+        yield _hold(job, name, _turn(job), state.sweeps[job.id].leases[name].leased_at)
+
+
+def _turn(job: Job) -> str:
+    """Why a device has a chunk."""
+    return TURN_OF_CALLS if is_calls(job) else TURN
 
 
 def _hold(job: Job, name: str, why: str, since: float) -> HoldView:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from html import unescape
 from typing import Any
@@ -90,6 +91,17 @@ def test_kind_of_calls_is_calls_wherever_jobs_are_listed(called: Window) -> None
     assert 'batch of <a href="/pages/calls/j1">200 function calls</a>' in head
     assert "Its ledger" not in head
     assert [job["calls"] for job in called.get("/api/v1/jobs").json] == [True, False]
+
+
+def test_no_word_of_sweeps_is_said_of_calls() -> None:
+    with window(CoreDesk(fleet(devices=1))) as served:
+        served.tell(Submit(specs=(batch("train", 200),)))
+        told = {}
+        for path in ("jobs/j1", "calls/j1", "nodes/n"):
+            main = page(served, path).partition("<main")[2].partition("As it was asked for")[0].partition("</main>")[0]
+            told[path] = re.findall(r"(?i).*(?:sweep|ledger|\bhits?\b).*", re.sub(r"<[^>]+>", " ", main))
+        assert told == {"jobs/j1": [], "calls/j1": [], "nodes/n": []}
+        assert "0 of 200 calls have a result" in page(served, "jobs/j1")
 
 
 def test_waiting_calls_are_calls_in_the_queue() -> None:
