@@ -72,7 +72,7 @@ BATCH = Page("batch", "batch.html", parts, frame)
 
 
 def result(hit: HitView) -> Mapping[str, Any]:
-    """What became of a call: whether it returned, in a word, what, and the traceback of an exception."""
+    """The outcome of a call: a word, the value or the exception, and the traceback of the exception."""
     data: Mapping[str, Any] = hit.data
     shown = {"call": hit.at, "good": False, "traceback": None}
     if "value" in data:
