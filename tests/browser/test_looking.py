@@ -63,6 +63,10 @@ CUT = """() => [...document.querySelectorAll("body *")]
   .map((each) => `${each.tagName} ${each.className} ${each.scrollWidth} > ${each.clientWidth}: `
     + each.textContent.trim().slice(0, 60))"""
 
+LOW = """() => [...document.querySelectorAll(".scroll")]
+  .filter((each) => each.checkVisibility() && each.scrollHeight > each.clientHeight + 1)
+  .map((each) => `${each.getAttribute("aria-label")} ${each.scrollHeight} > ${each.clientHeight}`)"""
+
 
 def path_of(site: Site, name: str) -> str:
     """Where a page is."""
@@ -93,6 +97,7 @@ def test_phone_has_the_whole_page_without_moving_sideways(site: Site, name: str)
     kept(page, f"{name}-narrow")
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
     assert page.evaluate(CUT) == []
+    assert page.evaluate(LOW) == []
 
 
 def test_the_door_can_be_read_by_everybody(site: Site) -> None:

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect
 from hostler.model import inputs
 from hostler.model.work import DeviceKind, FailureClass, Retry
 from tests.browser.conftest import PATIENCE_MS, Site, kept
-from tests.browser.test_looking import CUT, PHONE
+from tests.browser.test_looking import CUT, LOW, PHONE
 from tests.core.builders import ended, fleet, link_up, node, script, sweep
 from tests.integration.conftest import WAIT, until
 from tests.web.core_desk import TOKEN, CoreDesk, Window, window
@@ -115,6 +115,7 @@ def test_long_names_are_whole_on_a_phone(look: Look, name: str) -> None:
     kept(page, f"long-{name}-390")
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
     assert page.evaluate(CUT) == []
+    assert page.evaluate(LOW) == []
 
 
 @pytest.mark.parametrize("name", PATHS)
