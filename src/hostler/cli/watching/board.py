@@ -15,6 +15,7 @@ from hostler.cli.show import (
     clean,
     clock,
     duration,
+    kind_of,
     live_table,
     percent,
     plural,
@@ -267,7 +268,8 @@ def _queue(seen: Fleet, now: float, width: int) -> Iterator[Line]:
         return
     waits = f": {first['waits_for']}" if first["waits_for"] else ""
     waited = duration(first["waited_s"])
-    name = first["name"] if first["name"].startswith(first["work"]) else f"{first['work']} {first['name']}"
+    kind = kind_of(first)
+    name = first["name"] if first["name"].startswith(kind) else f"{kind} {first['name']}"
     yield from folded(f"{first['job']} {name}, waited {waited}{waits}", "next", "", width)
     if seen.start is None:
         return
