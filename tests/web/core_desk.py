@@ -20,6 +20,7 @@ import uvicorn.server
 
 from hostler.core import groups, shown
 from hostler.core.access import views as access
+from hostler.core.access.sharing import may_change
 from hostler.core.alerting import views as alerting
 from hostler.core.dependencies import jobs_of
 from hostler.core.explain import explain_job
@@ -480,6 +481,9 @@ class CoreDesk:
 
     def holder(self, digest: str) -> Holder | None:
         return access.holder(self._state, digest, self.driver.now)
+
+    def may_change(self, holder: Holder, owner: str | None) -> bool:
+        return may_change(self._state, self._index, holder, owner)
 
     def tokens(self) -> Sequence[TokenView]:
         return access.token_views(self._state, self.driver.now)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from hostler import __version__
 from hostler.core import Core, groups, shown
 from hostler.core.access import views as access
+from hostler.core.access.sharing import may_change
 from hostler.core.alerting import views as alerting
 from hostler.core.explain import explain_job
 from hostler.core.explain_device import explain_device, find_device
@@ -357,6 +358,10 @@ class Looks:
     def holder(self, digest: str) -> Holder | None:
         """Who has the token with this hash."""
         return access.holder(self._core.state, digest, self._now())
+
+    def may_change(self, holder: Holder, owner: str | None) -> bool:
+        """Whether the holder of a token may change the jobs of this owner, as far as owners decide that."""
+        return may_change(self._core.state, self._core.index, holder, owner)
 
     def tokens(self) -> Sequence[TokenView]:
         """All tokens that were made and not revoked."""

@@ -367,6 +367,9 @@ class Desk(Protocol):
     def holder(self, digest: str) -> Holder | None:
         """Who has the token with this SHA-256, one that was made; `None` where nobody has, or not any more."""
 
+    def may_change(self, holder: Holder, owner: str | None) -> bool:
+        """Whether the holder of a token may change the jobs of this owner, as far as owners decide that."""
+
     def tokens(self) -> Sequence[TokenView]:
         """All tokens that were made and not revoked."""
 

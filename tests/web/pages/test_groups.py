@@ -186,3 +186,24 @@ def test_search_for_an_owner_ends_and_continues_behind(lab: Window, monkeypatch:
     more = re.search(r'href="/pages/(jobs\?[^"]+)">Later', text)
     assert more is not None
     assert [row[0].split()[0] for row in rows(page(lab, unescape(more[1])), "jobs")] == ["j3"]
+
+
+def test_buttons_are_those_that_the_token_may_use(lab: Window) -> None:
+    anna, ben = (bearer(make(lab, f"{name}-server", "operate", owner=name)) for name in ("anna", "ben"))
+    admin = bearer(make(lab, "chief", "admin", owner="carl"))
+    for path, act, owner in (("groups/g1", "groups/g1/cancel", anna), ("jobs/j3", "jobs/j3/retry", ben)):
+        for who in (anna, ben, admin):
+            body = lab.ask("GET", f"/pages/{path}", headers=who).body.decode()
+            assert (f'data-api="/api/v1/{act}"' in body) == (who in (owner, admin))
+    assert "This group belongs to anna." in lab.ask("GET", "/pages/groups/g1", headers=ben).body.decode()
+    assert "This job belongs to ben." in lab.ask("GET", "/pages/jobs/j3", headers=anna).body.decode()
+
+
+def test_buttons_are_those_that_the_interface_allows(lab: Window) -> None:
+    people = [bearer(make(lab, f"{name}-phone", "operate", owner=name)) for name in ("anna", "ben", "ops")]
+    lab.tell(Submit(specs=(script("of the controller"),)))
+    for who in people:
+        for job in ("j1", "j3", "j4"):
+            body = lab.ask("GET", f"/pages/jobs/{job}", headers=who).body.decode()
+            refused = lab.post(f"/api/v1/jobs/{job}/priority", {"priority": 3}, headers=who).status == 403
+            assert ("belongs to" in body) == refused, job

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 
 from hostler.model.access import LOCAL, Scope
-from hostler.web.answers import caller_name, owner_of_caller
+from hostler.web.answers import caller_name, desk_of, owner_of_caller
 from hostler.web.door import Visitor
 from hostler.web.session import csrf_token
 
@@ -33,3 +33,9 @@ def viewer(request: Request) -> Viewer:
         may_steer=visitor.holder.scope.covers(Scope.OPERATE),
         owner=owner_of_caller(request) or LOCAL,
     )
+
+
+def may_change(request: Request, owner: str | None) -> bool:
+    """Whether the viewer may change the jobs of this owner, as far as owners decide that."""
+    visitor: Visitor = request.state.visitor
+    return desk_of(request).may_change(visitor.holder, owner)

@@ -60,7 +60,7 @@ async def parts(desk: Desk, subject: Subject) -> Sequence[Part]:
 def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
     """Which group it is."""
     group = desk.group(subject.name or "")
-    return {"title": f"Group {group.id} {group.name}", "group": group.id}
+    return {"title": f"Group {group.id} {group.name}", "group": group.id, "owner": group.owner}
 
 
 GROUPS = Page("groups", "groups.html", list_parts, list_frame)

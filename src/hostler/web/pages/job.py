@@ -98,6 +98,7 @@ async def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
         "job": detail.job.id,
         "is_sweep": detail.sweep is not None,
         "is_calls": detail.job.calls,
+        "owner": detail.job.owner,
         "priority": detail.job.priority,
         "spec": json.dumps(json.loads(shown(codec.adapter(type(detail.spec)).dump_json(detail.spec))), indent=2),
         "command": _command(detail.spec.payload),

@@ -129,7 +129,8 @@ async def _show(page: Page, request: Request) -> Response:
 async def _pieces(request: Request, page: Page, subject: Subject, frame: Mapping[str, Any]) -> AsyncIterator[str]:
     """The top of a page at once, so that a browser has something to show; then, when it is made, the rest."""
     press, desk, pulse = _press(request), desk_of(request), request.app.state.pulse
-    values = {**frame, **_about(request, page.name, subject)}
+    may_change = "owner" not in frame or door.may_change(request, frame["owner"])
+    values = {**frame, **_about(request, page.name, subject), "may_change": may_change}
     yield press.text("top.html", **values)
     await asyncio.sleep(STYLES_S)
     try:
