@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 
+from hostler.client.executor import Executor
 from hostler.model.codec import digest
 from tests.browser.chromium import OPTIONS, PICTURES, chromium
 from tests.integration.conftest import NODE, WORKER, Fleet, a_fleet, until
@@ -32,6 +33,14 @@ json.dump({harm: harm}, open(os.environ["HOSTLER_RESULT"], "w"))
 sys.exit(harm)
 """
 """A program that says what it is told to, wherever a program can say something."""
+MEASURES = """
+import json, math, os, sys
+rate = float(sys.argv[1])
+print("epoch 1", sys.argv[2], flush=True)
+if math.isnan(rate):
+    sys.exit(f"ValueError: the learning rate is {rate}; {sys.argv[2]}")
+json.dump({"accuracy": 1 - rate / 3, "note": sys.argv[2]}, open(os.environ["HOSTLER_RESULT"], "w"))
+"""
 SPEAKS = "import time; print('it begins', flush=True); time.sleep(0.2); print('it ends')"
 
 
@@ -120,6 +129,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         fleet.over(fleet.python(SPEAKS, name="speaks", key="speaks"))
         learns = output(19) + line(told(20, advice={**ADVICE, "alarm": HOSTILE})) + line({"trouble": HOSTILE})
         fleet.over(fleet.python(TELLS, learns.decode(), name="learns", key="learns", work_as="rl"))
+        together(fleet)
         until(lambda: fleet.client.sweeps()[0]["state"] == "done", "the sweep", log=fleet.log)
         yield fleet
 
@@ -151,6 +161,25 @@ def site(work: Fleet, browser: Browser, session: Any) -> Iterator[Site]:
 def page(site: Site) -> Page:
     """A browser that is logged in."""
     return site.enter()
+
+
+def together(fleet: Fleet) -> None:
+    """A job group of which one job fails, and a batch of function calls of which one raises."""
+    jobs = [
+        {
+            "name": f"lr {lr}",
+            "parameters": {"lr": lr, "note": HOSTILE},
+            "retry": {"max_attempts": {"exit": 1}},
+            "payload": {"kind": "script", "schema": 1, "argv": [sys.executable, "-c", MEASURES, lr, HOSTILE]},
+        }
+        for lr in ("0.1", "0.03", "nan")
+    ]
+    group = fleet.client.submit_group({"name": f"learning rates {HOSTILE}"}, jobs).group
+    assert group is not None
+    with Executor(fleet.client, name="parse") as executor:
+        calls = [executor.submit(int, text) for text in ("12", HOSTILE, "9" * 200)]
+    assert [call.exception() is None for call in calls] == [True, False, True]
+    until(lambda: fleet.client.group(group["id"])["ended_at"] is not None, "the group", log=fleet.log)
 
 
 def sweep(name: str, stop: int, **params: Any) -> dict[str, Any]:

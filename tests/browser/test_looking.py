@@ -7,7 +7,7 @@ from typing import Any, Literal
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, Route, ViewportSize, expect
 
 from tests.browser.chromium import AXE_FILE
 from tests.browser.conftest import HOSTILE, Site, kept
@@ -20,6 +20,10 @@ PAGES = {
     "jobs": "jobs",
     "job": "jobs/speaks",
     "failed": "jobs/fails",
+    "groups": "groups",
+    "group": "groups/g1",
+    "batches": "calls",
+    "batch": "calls/{batch}",
     "sweeps": "sweeps",
     "sweep": "sweeps/{sweep}",
     "learning": "learning",
@@ -33,7 +37,8 @@ PAGES = {
     "story": "events/1",
     "costs": "costs",
 }
-WINDOW, PHONE = {"width": 1366, "height": 850}, {"width": 390, "height": 844}
+WINDOW: ViewportSize = {"width": 1366, "height": 850}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 LOOKS: dict[str, tuple[Any, Literal["light", "dark"]]] = {
     "light": (WINDOW, "light"),
     "dark": (WINDOW, "dark"),
@@ -50,10 +55,25 @@ CLICKABLE = """() => [...document.querySelectorAll("a[href], button, select, inp
   .map((each, number) => (each.dataset.reached = String(number)))"""
 
 
+NARROW = ("fleet", "node", "jobs", "job", "failed", "groups", "group", "batches", "batch")
+"""Pages that have everything in the width of a phone: no part of them moves sideways either."""
+CUT = """() => [...document.querySelectorAll("body *")]
+  .filter((each) => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1
+    && getComputedStyle(each).overflowX !== "visible" && getComputedStyle(each).display !== "inline")
+  .map((each) => `${each.tagName} ${each.className} ${each.scrollWidth} > ${each.clientWidth}: `
+    + each.textContent.trim().slice(0, 60))"""
+
+LOW = """() => [...document.querySelectorAll(".scroll")]
+  .filter((each) => each.checkVisibility() && each.scrollHeight > each.clientHeight + 1)
+  .map((each) => `${each.getAttribute("aria-label")} ${each.scrollHeight} > ${each.clientHeight}`)"""
+
+
 def path_of(site: Site, name: str) -> str:
     """Where a page is."""
     client = site.fleet.client
-    return PAGES[name].format(sweep=client.sweeps()[0]["job"], artifact=client.artifacts("model")[0]["sha256"])
+    batch = next(each["job"] for each in client.sweeps() if each["calls"])
+    artifact = client.artifacts("model")[0]["sha256"]
+    return PAGES[name].format(sweep=client.sweeps()[0]["job"], batch=batch, artifact=artifact)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -68,6 +88,16 @@ def test_every_page_can_be_read_by_everybody(site: Site, page: Page, name: str) 
         assert wide <= 0, f"{name} is {wide} px wider than the window"
         found[look] = violations(page, {} if colours == "light" else COLOURS)
     assert {look: told for look, told in found.items() if told} == {}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_phone_has_the_whole_page_without_moving_sideways(site: Site, name: str) -> None:
+    page = site.enter(viewport=PHONE, has_touch=True)
+    site.go(page, path_of(site, name))
+    kept(page, f"{name}-narrow")
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+    assert page.evaluate(CUT) == []
+    assert page.evaluate(LOW) == []
 
 
 def test_the_door_can_be_read_by_everybody(site: Site) -> None:

@@ -8,8 +8,9 @@ from hostler.model.inputs import Submit
 from hostler.model.work import Resources
 from tests.cli.conftest import Hostler
 from tests.cli.fake_groups import FakeController
-from tests.core.builders import script
+from tests.core.builders import ended, script, sweep
 from tests.web.core_desk import Window
+from tests.web.pages.batches import batch
 
 
 def test_reason_of_a_job_is_one_line_below_it(fake: FakeController, hostler: Hostler) -> None:
@@ -43,3 +44,20 @@ def test_job_that_fits_on_no_device_has_its_reason(served: Window, hostler: Host
     lines = hostler("jobs").out.splitlines()
     assert lines[2] == "    fits on no device: needs a GPU, n/cpu0 is a CPU slot"
     assert len(lines) == 8
+
+
+def test_function_calls_are_listed_by_their_own_word(served: Window, hostler: Hostler) -> None:
+    served.tell(Submit(specs=(batch("train", 10**9), sweep("seeds", stop=10**9))))
+    assert [line.split()[2] for line in hostler("jobs").out.splitlines()[1:]] == ["calls", "sweep"]
+    assert [line.split()[2] for line in hostler("queue").out.splitlines()[1:3]] == ["calls", "sweep"]
+    assert "next     j1 calls train" in hostler("status", "--watch").out
+    assert "calls j1." in hostler("top").out
+
+
+def test_json_of_a_job_has_its_duration(served: Window, hostler: Hostler) -> None:
+    served.tell(Submit(specs=(script("a", key="a"),)))
+    assert hostler("job", "show", "a", "--json").json["job"]["duration_s"] is None
+    served.tell(ended("j1.1"))
+    assert hostler("job", "show", "a", "--json").json["job"]["duration_s"] == 1.0
+    assert [job["duration_s"] for job in hostler("jobs", "--json").json] == [1.0]
+    assert served.get("/api/v1/jobs/a").json["job"]["duration_s"] == 1.0

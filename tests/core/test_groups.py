@@ -453,3 +453,29 @@ def test_groups_hold_their_invariants_whatever_is_asked(data: st.DataObject) -> 
     assert not held(driver)
     assert all(view(driver, name).jobs["pending"] == 0 for name in storm.groups), "nothing waits for ever"
     assert replayed(driver.entries).state == driver.state
+
+
+def test_newest_groups_come_first_and_by_owner() -> None:
+    driver = fleet(1)
+    for number in range(5):
+        submit(driver, script(f"job {number}"))
+    for group, owner in zip(driver.state.groups.values(), ("anna", "ben", "anna", None, "ben"), strict=True):
+        group.owner = owner
+
+    def newest(before: int | None, limit: int, owner: str | None = None) -> list[str]:
+        return [each.id for each in groups.newest(driver.state, driver.core.index, before, limit, owner)]
+
+    assert newest(None, 2) == ["g5", "g4"]
+    assert newest(4, 10) == ["g3", "g2", "g1"]
+    assert newest(None, 10, "anna") == ["g3", "g1"]
+    assert newest(10**18, 1) == ["g5"]
+    assert newest(1, 10) == newest(0, 10) == newest(None, 10, "carl") == []
+
+
+def test_newest_groups_are_found_over_numbers_that_a_restored_journal_leaves_out() -> None:
+    driver = fleet(1)
+    submit(driver, script("a"))
+    driver.state.next_group += 10**15
+    submit(driver, script("b"))
+    found = groups.newest(driver.state, driver.core.index, None, 10)
+    assert [each.first for each in found] == ["j2", "j1"]

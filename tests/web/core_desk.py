@@ -20,6 +20,7 @@ import uvicorn.server
 
 from hostler.core import groups, shown
 from hostler.core.access import views as access
+from hostler.core.access.sharing import may_change
 from hostler.core.alerting import views as alerting
 from hostler.core.dependencies import jobs_of
 from hostler.core.explain import explain_job
@@ -201,11 +202,16 @@ class CoreDesk:
     ) -> Sequence[JobView]:
         if match == ANY_JOB:
             return job_views(self._state, self._index, states, after, limit, work)
+        if match.group is not None:
+            groups.find(self._state, match.group)
         every = job_views(self._state, self._index, states, after, len(self._state.jobs), work)
         return [job for job in every if match.fits(job)][:limit]
 
     def groups(self, after: int, limit: int) -> Sequence[GroupView]:
         return groups.views(self._state, self._index, after, limit)
+
+    def newest_groups(self, before: int | None, limit: int, owner: str | None = None) -> Sequence[GroupView]:
+        return groups.newest(self._state, self._index, before, limit, owner)
 
     def group(self, name: str) -> GroupView:
         return groups.view(self._index, groups.find(self._state, name))
@@ -475,6 +481,9 @@ class CoreDesk:
 
     def holder(self, digest: str) -> Holder | None:
         return access.holder(self._state, digest, self.driver.now)
+
+    def may_change(self, holder: Holder, owner: str | None) -> bool:
+        return may_change(self._state, self._index, holder, owner)
 
     def tokens(self) -> Sequence[TokenView]:
         return access.token_views(self._state, self.driver.now)

@@ -115,7 +115,9 @@ class TestEveryRoute:
     def test_is_one_of_these(self) -> None:
         """What is not looked at here is not there: the API, the dashboard, and the few paths besides."""
         paths = {path for _, path in ROUTES}
-        assert {re.sub(r"\{\w+\}", "x", path) for path in (*PATHS, "/pages/parts", "/pages/stream")} <= paths
+        assert {
+            re.sub(r"\{\w+\}", "x", path) for path in (*PATHS, "/pages/jobs/x", "/pages/parts", "/pages/stream")
+        } <= paths
         others = {path for path in paths if not path.startswith((f"{API}/", "/pages/"))}
         assert others == {
             "/", "/daemons/health", "/docs", "/healthz", "/leader", "/login", "/logout", "/metrics", "/openapi.json",

@@ -15,6 +15,7 @@ from hostler.cli.show import (
     Column,
     clean,
     duration,
+    kind_of,
     paragraph,
     percent,
     plural,
@@ -171,4 +172,4 @@ def _watch(asked: Client, state_dir: Path | None, every_s: float) -> None:
 
 def _queue_row(row: View) -> Sequence[object]:
     waited = duration(row["waited_s"])
-    return row["place"], row["job"], row["work"], row["priority"], waited, row["name"], row["waits_for"] or ""
+    return row["place"], row["job"], kind_of(row), row["priority"], waited, row["name"], row["waits_for"] or ""

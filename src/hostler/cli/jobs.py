@@ -24,6 +24,7 @@ from hostler.cli.show import (
     age,
     clean,
     compact,
+    kind_of,
     live_table,
     maybe,
     plural,
@@ -76,7 +77,7 @@ WIDE = 100
 JOB_COLUMNS: Mapping[Column, Callable[[View, float], object]] = {
     Column("ID"): lambda job, now: job["id"],
     Column("STATE"): lambda job, now: standing(job),
-    Column("WORK"): lambda job, now: job["work"],
+    Column("WORK"): lambda job, now: kind_of(job),
     Column("PRIO", right=True): lambda job, now: job["priority"],
     Column("AGE", right=True): lambda job, now: age(job["submitted_at"], now),
     Column("TRIES", right=True): lambda job, now: job["attempts"],

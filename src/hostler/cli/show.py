@@ -102,6 +102,11 @@ def standing(job: Mapping[str, Any]) -> str:
     return "cancelling" if job["cancelling"] and not over else str(job["state"])
 
 
+def kind_of(job: Mapping[str, Any]) -> str:
+    """The kind of a job; a batch of function calls, which is scheduled as a sweep, is called by its own word."""
+    return "calls" if job.get("calls") else str(job["work"])
+
+
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], width: int | None = None) -> Iterator[str]:
     """Lines of a table, titles first: at most `width` columns wide, by default as wide as `table_width`.
 

@@ -560,6 +560,7 @@ OBJECTS: Mapping[str, Any] = {
         "config": ("str", "null"),
         "since": "float",
         "why": "str",
+        "calls": "bool",
     },
     "HourView": {
         "at": "float",
@@ -631,6 +632,7 @@ OBJECTS: Mapping[str, Any] = {
         "done_share": ("float", "null"),
         "group": ("str", "null"),
         "owner": ("str", "null"),
+        "calls": "bool",
     },
     "KeepingView": {
         "name": "str",
@@ -840,6 +842,7 @@ OBJECTS: Mapping[str, Any] = {
         "priority": "int",
         "waited_s": "float",
         "waits_for": ("str", "null"),
+        "calls": "bool",
     },
     "QueueStatus": {
         "at": "float",
@@ -1233,6 +1236,7 @@ OBJECTS: Mapping[str, Any] = {
         "device_s": "float",
         "digest": "str",
         "day": "int",
+        "calls": "bool",
     },
     "TargetView": {
         "name": "str",

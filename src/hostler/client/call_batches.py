@@ -10,14 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hostler.model.calls import FOLDER
 from hostler.model.errors import UsageError
 from hostler.snapshots.folder import FolderSnapshot, take
 from hostler.snapshots.manifest import SnapshotFile, encode, manifest_of
 from hostler.snapshots.upload import Source
 
-FOLDER = "hostler-calls"
-"""Of the batch, in the folder that its workers start in."""
-WORKER = f"{FOLDER}/worker.py"
 FORMAT = 1
 RECORD = struct.Struct("<QQQQ")
 CALLS_MAX = 100_000

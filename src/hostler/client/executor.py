@@ -365,7 +365,8 @@ class Executor(futures.Executor):
             warnings.warn(text, HostlerWarning, stacklevel=2)
 
     def _submitted(self, calls: list[_Call]) -> Submitted:
-        from hostler.client.call_batches import FOLDER, params_of, write_batch
+        from hostler.client.call_batches import params_of, write_batch
+        from hostler.model.calls import FOLDER
 
         with tempfile.TemporaryDirectory(prefix="hostler-") as folder:
             batch = write_batch(Path(folder) / FOLDER, [call.pickled for call in calls])
@@ -411,7 +412,7 @@ class Executor(futures.Executor):
         return hashed(sizes)
 
     def _spec(self, calls: list[_Call], params: Mapping[str, Any], snapshot: str) -> Mapping[str, Any]:
-        from hostler.client.call_batches import WORKER
+        from hostler.model.calls import WORKER
 
         text = json.dumps(params, sort_keys=True, separators=(",", ":"))
         names = list(dict.fromkeys(call.name for call in calls))

@@ -823,6 +823,7 @@ class HoldView(TypedDict):
     config: str | None
     since: float
     why: str
+    calls: bool
 
 
 class HourView(TypedDict):
@@ -941,6 +942,7 @@ class JobView(TypedDict):
     done_share: float | None
     group: str | None
     owner: str | None
+    calls: bool
 
 
 class KeepingView(TypedDict):
@@ -1246,6 +1248,7 @@ class QueueRow(TypedDict):
     priority: int
     waited_s: float
     waits_for: str | None
+    calls: bool
 
 
 class QueueStatus(TypedDict):
@@ -1995,6 +1998,7 @@ class SweepView(TypedDict):
     device_s: float
     digest: str
     day: int
+    calls: bool
 
 
 class TargetView(TypedDict):

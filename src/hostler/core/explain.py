@@ -12,7 +12,7 @@ from hostler.core.gangs import partners
 from hostler.core.index import Index
 from hostler.core.loop import spawning
 from hostler.core.starting import DRAINING, HELD, Verdict, ends_at, excluded_words, start_of
-from hostler.core.state import Device, Job, Node, State
+from hostler.core.state import Device, Job, Node, State, is_calls
 from hostler.core.trust import decide as trust
 from hostler.model.fleet import Link, Process
 from hostler.model.units import duration
@@ -172,7 +172,11 @@ def _reasons(state: State, index: Index, job: Job) -> Iterator[str]:
     sweep = state.sweeps.get(job.id)
     if sweep is not None:
         ledger = sweep.ledger
-        yield f"{ledger.done_items} of {ledger.total} items done, {len(sweep.leases)} chunks out, {sweep.hits} hits"
+        out = f"{len(sweep.leases)} chunks out"
+        if is_calls(job):
+            yield f"{ledger.done_items} of {ledger.total} calls have a result, {out}"
+        else:
+            yield f"{ledger.done_items} of {ledger.total} items done, {out}, {sweep.hits} hits"
 
 
 def _of_attempt(state: State, index: Index, job: Job) -> Iterator[str]:

@@ -11,7 +11,7 @@ from hostler.core.gangs import partners
 from hostler.core.held import held
 from hostler.core.index import Index
 from hostler.core.starting import filter_counts, ready_jobs
-from hostler.core.state import Device, Job, State
+from hostler.core.state import Device, Job, State, is_calls
 from hostler.core.trust import decide as trust
 from hostler.core.uses import Group
 from hostler.model.errors import NotFound
@@ -77,8 +77,11 @@ def _summary(state: State, index: Index, device: Device, waiting: dict[str, int]
 
 
 def _kinds(state: State, device: Device) -> str:
-    kinds = {state.jobs[name.rpartition(".")[0]].spec.work for name in device.attempts}
-    return " and ".join(sorted(kinds | ({WorkKind.SWEEP} if device.chunks else set())))
+    kinds = {str(state.jobs[name.rpartition(".")[0]].spec.work) for name in device.attempts}
+    chunks = "chunks of calls" if len(device.chunks) > 1 else "chunk of calls"
+    for name in device.chunks:
+        kinds.add(chunks if is_calls(state.jobs[name.rpartition(".")[0]]) else str(WorkKind.SWEEP))
+    return " and ".join(sorted(kinds))
 
 
 def _reasons(state: State, index: Index, device: Device, view: DeviceView) -> Iterator[str]:

@@ -116,6 +116,13 @@ def views(state: State, index: Index, after: int, limit: int) -> Sequence[GroupV
     return [view(index, group) for group in islice(beyond, limit)]
 
 
+def newest(state: State, index: Index, before: int | None, limit: int, owner: str | None = None) -> Sequence[GroupView]:
+    """The newest groups with a number below `before`, the newest first; of one owner where that is given."""
+    found = (group for group in reversed(state.groups.values()) if before is None or group.number < before)
+    wanted = (group for group in found if owner in (None, group.owner))
+    return [view(index, group) for group in islice(wanted, limit)]
+
+
 def result(job: Job) -> GroupResult:
     """A job of a group with what came of it."""
     return GroupResult(

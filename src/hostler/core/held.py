@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from hostler.core.index import Index
 from hostler.core.starting import ends_at
-from hostler.core.state import Device, Job, State
+from hostler.core.state import Device, Job, State, is_calls
 from hostler.model.views import HeldView, HoldView
 
 TURN = "the next free part of the sweep whose turn it was"
+TURN_OF_CALLS = "the next free calls of the batch whose turn it was"
 
 
 def held(state: State, index: Index, device: Device) -> Iterator[HeldView]:
@@ -30,7 +31,7 @@ def held(state: State, index: Index, device: Device) -> Iterator[HeldView]:
         known = free_at is not None and lease.expected_s is not None
         begun = lease.leased_at if place == 0 else free_at or lease.leased_at
         free_at = max(begun + (lease.expected_s or 0.0), index.now) if known else None
-        yield _view(job, name, TURN, lease.leased_at, free_at)
+        yield _view(job, name, _turn(job), lease.leased_at, free_at)
 
 
 def holds(state: State, device: Device) -> Iterator[HoldView]:
@@ -45,12 +46,24 @@ def holds(state: State, device: Device) -> Iterator[HoldView]:
         )
     for name in device.chunks:
         job = state.jobs[name.rpartition(".")[0]]
-        yield _hold(job, name, TURN, state.sweeps[job.id].leases[name].leased_at)
+        yield _hold(job, name, _turn(job), state.sweeps[job.id].leases[name].leased_at)
+
+
+def _turn(job: Job) -> str:
+    """Why a device has a chunk."""
+    return TURN_OF_CALLS if is_calls(job) else TURN
 
 
 def _hold(job: Job, name: str, why: str, since: float) -> HoldView:
     return HoldView(
-        id=name, job=job.id, name=job.spec.name, work=job.spec.work, config=job.spec.serves, since=since, why=why
+        id=name,
+        job=job.id,
+        name=job.spec.name,
+        work=job.spec.work,
+        config=job.spec.serves,
+        since=since,
+        why=why,
+        calls=is_calls(job),
     )
 
 

@@ -18,6 +18,7 @@ from hostler.core.loop.state import Config
 from hostler.core.metering.state import Metering
 from hostler.core.tally import Tally
 from hostler.core.trust.state import Trust
+from hostler.model.calls import is_batch
 from hostler.model.events import AttemptEnded, ChunkDone
 from hostler.model.files import FileRef
 from hostler.model.fleet import DeviceSpec, Link, NodeSpec, Process
@@ -401,6 +402,12 @@ def sweep_payload(job: Job) -> SweepPayload:
     """The payload of a job that is known to be a sweep."""
     assert isinstance(job.spec.payload, SweepPayload), f"{job.id} is no sweep"
     return job.spec.payload
+
+
+def is_calls(job: Job) -> bool:
+    """Whether a job is a batch of function calls."""
+    payload = job.spec.payload
+    return isinstance(payload, SweepPayload) and is_batch(payload.worker)
 
 
 def stage_of(job: Job) -> StagePayload:

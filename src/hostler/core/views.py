@@ -13,9 +13,10 @@ from hostler.core.care import views as care
 from hostler.core.held import holds
 from hostler.core.index import Index
 from hostler.core.naming import find_job as find_job
-from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, duration_of, sweep_payload
+from hostler.core.state import Attempt, Device, Job, Node, State, Sweep, duration_of, is_calls, sweep_payload
 from hostler.core.trust import views as trust
 from hostler.core.waits import looks_each, waits_for
+from hostler.model.calls import is_batch
 from hostler.model.errors import NotFound, UsageError
 from hostler.model.fleet import Link
 from hostler.model.views import (
@@ -125,6 +126,7 @@ def job_view(state: State, job: Job) -> JobView:
         done_share=None if sweep is None else sweep.ledger.done_items / sweep.ledger.total,
         group=job.group,
         owner=job.owner,
+        calls=is_calls(job),
     )
 
 
@@ -169,6 +171,7 @@ def sweep_view(state: State, index: Index, sweep: Sweep) -> SweepView:
         device_s=sweep.served_s,
         digest=payload.digest,
         day=sum(items for hour, items in sweep.hours.items() if hour >= index.now // HOUR_S - DAY_HOURS),
+        calls=is_batch(payload.worker),
     )
 
 
@@ -303,6 +306,7 @@ def _row(place: int, job: Job, waits_for: str | None, now: float) -> QueueRow:
         priority=job.priority,
         waited_s=max(now - job.submitted_at, 0.0),
         waits_for=waits_for,
+        calls=is_calls(job),
     )
 
 

@@ -45,6 +45,8 @@ class JobView:
     """The id of the group it was submitted in."""
     owner: str | None = None
     """The person it belongs to; `None`: the controller ordered it, or it was submitted to an earlier version."""
+    calls: bool = False
+    """Whether it is a batch of function calls, as `hostler.Executor` sends them."""
 
 
 @record
@@ -84,6 +86,8 @@ class SweepView:
     digest: str
     day: int = 0
     """Items accepted in the last 24 hours, and in what is begun of an hour before."""
+    calls: bool = False
+    """Whether it is a batch of function calls, as `hostler.Executor` sends them."""
 
 
 @record
@@ -249,6 +253,8 @@ class HoldView:
     """The training config it works for."""
     since: float
     why: str
+    calls: bool = False
+    """Whether it is of a batch of function calls, as `hostler.Executor` sends them."""
 
 
 @record
@@ -361,6 +367,8 @@ class QueueRow:
     priority: int
     waited_s: float
     waits_for: str | None
+    calls: bool = False
+    """Whether it is a batch of function calls, as `hostler.Executor` sends them."""
 
 
 @record

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from hostler import __version__
 from hostler.core import Core, groups, shown
 from hostler.core.access import views as access
+from hostler.core.access.sharing import may_change
 from hostler.core.alerting import views as alerting
 from hostler.core.explain import explain_job
 from hostler.core.explain_device import explain_device, find_device
@@ -147,6 +148,10 @@ class Looks:
     def groups(self, after: int, limit: int) -> Sequence[GroupView]:
         """Job groups in order of submission."""
         return groups.views(self._core.state, self._core.index, after, limit)
+
+    def newest_groups(self, before: int | None, limit: int, owner: str | None = None) -> Sequence[GroupView]:
+        """Job groups, the newest first."""
+        return groups.newest(self._core.state, self._core.index, before, limit, owner)
 
     def group(self, name: str) -> GroupView:
         """A job group."""
@@ -353,6 +358,10 @@ class Looks:
     def holder(self, digest: str) -> Holder | None:
         """Who has the token with this hash."""
         return access.holder(self._core.state, digest, self._now())
+
+    def may_change(self, holder: Holder, owner: str | None) -> bool:
+        """Whether the holder of a token may change the jobs of this owner, as far as owners decide that."""
+        return may_change(self._core.state, self._core.index, holder, owner)
 
     def tokens(self) -> Sequence[TokenView]:
         """All tokens that were made and not revoked."""

@@ -169,6 +169,9 @@ class Desk(Protocol):
     def groups(self, after: int, limit: int) -> Sequence[GroupView]:
         """Job groups in order of submission whose number is beyond `after`, at most `limit`."""
 
+    def newest_groups(self, before: int | None, limit: int, owner: str | None = None) -> Sequence[GroupView]:
+        """Job groups whose number is below `before`, the newest first, at most `limit`; of one owner or of all."""
+
     def group(self, name: str) -> GroupView:
         """A job group, by its id. Raises `NotFound`."""
 
@@ -363,6 +366,9 @@ class Desk(Protocol):
 
     def holder(self, digest: str) -> Holder | None:
         """Who has the token with this SHA-256, one that was made; `None` where nobody has, or not any more."""
+
+    def may_change(self, holder: Holder, owner: str | None) -> bool:
+        """Whether the holder of a token may change the jobs of this owner, as far as owners decide that."""
 
     def tokens(self) -> Sequence[TokenView]:
         """All tokens that were made and not revoked."""

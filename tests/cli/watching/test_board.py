@@ -86,7 +86,29 @@ def test_trouble_comes_first(asked: Client, world: Driver) -> None:
     at = next(number for number, line in enumerate(lines) if line.startswith("NODE"))
     assert lines[at + 1].startswith("b ")
     assert "no route to host" in lines[at + 1]
-    assert "cordoned by anna: loud fan" in lines[at + 2]
+    assert lines[at + 2].startswith("a ")
+    assert "cordoned by anna: loud fan" in lines[at + 3], "it is too long for its column"
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_reason_of_a_node_is_whole_at_any_width(asked: Client, world: Driver, width: int) -> None:
+    why = "ssh: connect to host gpu-17.lab.example.org port 22: No route to host; tried 14 times since Monday morning"
+    world.tell(inputs.LinkDown(node="b", why=why), after_s=60.0)
+    lines = drawn(board.look(asked), world.now, width)
+    assert all(len(line) <= width for line in lines)
+    start = next(number for number, line in enumerate(lines) if line.startswith("b "))
+    below = [line.strip() for line in lines[start + 1 :] if line.startswith("    ")]
+    assert why.replace(" ", "") in "".join(below).replace(" ", "")
+
+
+def test_nodes_without_room_are_counted_though_reasons_take_several_lines(asked: Client, world: Driver) -> None:
+    seen = board.look(asked)
+    down = {**seen.nodes[0], "link": "down", "trouble": "no route to host; " * 12 + "no host", "pressures": []}
+    lines = drawn(seen._replace(nodes=[{**down, "name": f"n{at}"} for at in range(30)]), world.now, 80, 40)
+    shown = [line for line in lines if line.startswith("n") and line[1:2].isdecimal()]
+    assert f"and {30 - len(shown)} more nodes: `hostler node list`" in lines
+    at = lines.index(f"and {30 - len(shown)} more nodes: `hostler node list`")
+    assert lines[at - 1].rstrip().endswith("host"), "the last node that is shown has its whole reason"
 
 
 def test_a_lost_controller_is_told_of_and_the_ages_stand_still(asked: Client, world: Driver) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from hostler.model import inputs
 from hostler.model.alerts import USUAL_ALERTS
 from hostler.model.fleet import DeviceSpec, NodeSpec
+from hostler.model.groups import GroupSpec, SubmitGroup
 from hostler.model.rules import USUAL
 from hostler.model.telemetry import DeviceTelemetry
 from hostler.model.work import DeviceKind, WorkKind
@@ -18,6 +19,7 @@ from tests.core.builders import Driver, ended, link_up, script, sweep
 from tests.web.core_desk import CoreDesk
 from tests.web.kept import made
 from tests.web.loops import LoopDesk, losing
+from tests.web.pages.batches import batch
 
 MARK = "H4RM"
 """Each of them begins so: what does not show it shows nothing of them."""
@@ -39,6 +41,8 @@ HARMS: Mapping[str, str] = {
 }
 NODE_AWAY = "n-away"
 CONTENT = b"games of somebody who means harm"
+BATCH = "j13"
+"""A batch of function calls."""
 ARTIFACT = hashlib.sha256(CONTENT).hexdigest()
 
 
@@ -63,6 +67,7 @@ def harmed(words: str) -> CoreDesk:
     driver.tell(inputs.SilenceAlerts(rule="*", subject=words, for_s=3600.0, why=words, who=words))
     driver.tell(inputs.Trouble(where=words, what=words))
     driver.tell(inputs.Submit(specs=(script(words, work_as=WorkKind.RL, key=f"{words}-rl"),)))
+    _together(driver, words)
     (artifact,) = made(driver, CONTENT, job="j99", config="worse")
     driver.tell(inputs.CopiesTold(place=words, verified=(artifact,)))
     driver.tell(inputs.CopiesTold(place=f"{words}2", damaged=(artifact,), why=words))
@@ -74,10 +79,19 @@ def harmed(words: str) -> CoreDesk:
 def paths(words: str) -> Mapping[str, str]:
     """Where each page is, about somebody of that name where it is about somebody; and with the words in its query."""
     name, query = quote(words, safe=""), quote(words, safe="")
-    about = {"node": name, "job": "j1", "sweep": "j2", "config": "worse", "story": "a1", "artifact": ARTIFACT}
+    about = {
+        "node": name,
+        "sweep": "j2",
+        "batch": BATCH,
+        "group": "g1",
+        "config": "worse",
+        "story": "a1",
+        "artifact": ARTIFACT,
+    }
     found = {page.name: path.format(name=about.get(page.name, "")) for path, page in PATHS.items()}
     return found | {
         "rl": "/pages/rl",
+        "job": "/pages/jobs/j1",
         "rl of one": f"/pages/rl/{name}-rl?env={query}",
         "job by its key": f"/pages/jobs/{name}",
         "nobody's job": f"/pages/jobs/{name}x",
@@ -88,6 +102,11 @@ def paths(words: str) -> Mapping[str, str]:
         "filtered artifacts": f"/pages/artifacts?kind={query}&place={query}&config={query}&standing={query}&x={query}",
         "nobody's artifact": f"/pages/artifacts/{name}",
         "filtered jobs": f"/pages/jobs?state={query}&{query}=1",
+        "jobs of somebody": f"/pages/jobs?owner={query}",
+        "jobs of no group": f"/pages/jobs?group={query}",
+        "groups of somebody": f"/pages/groups?owner={query}",
+        "no group": f"/pages/groups/{name}",
+        "no calls": f"/pages/calls/{name}x",
     }
 
 
@@ -100,6 +119,22 @@ def _node(name: str) -> NodeSpec:
 
 def _asked(given: inputs.Wish) -> inputs.Asked:
     return inputs.Asked(who="ann", what="submit", key=None, fingerprint=None, given=given)
+
+
+def _together(driver: Driver, words: str) -> None:
+    """A job group of somebody of that name, and a batch of function calls."""
+    jobs = (script(words, parameters={"of": words}), script(words))
+    group = inputs.Asked(
+        who="ann",
+        what="submit",
+        key=None,
+        fingerprint=None,
+        given=SubmitGroup(spec=GroupSpec(name=words), jobs=jobs),
+        owner=words,
+    )
+    driver.tell(group, inputs.Submit(specs=(batch(words, 5),)))
+    assert driver.state.groups["g1"].owner == words
+    assert BATCH in driver.state.sweeps
 
 
 def _search(driver: Driver, words: str) -> None:

@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hostler.cli.entries import entry_line
 from hostler.cli.fleet import draining_text
-from hostler.cli.show import Column, age, clean, clock, duration, live_table, percent, plural, quantity, shortened
+from hostler.cli.show import (
+    Column,
+    age,
+    clean,
+    clock,
+    duration,
+    kind_of,
+    live_table,
+    percent,
+    plural,
+    quantity,
+    shortened,
+    table_rows,
+)
 from hostler.cli.watching.follow import Sight
 from hostler.cli.watching.layout import NARROWEST, Line, Section, arranged
 from hostler.cli.watching.spark import Seen, sparkline
@@ -210,11 +223,18 @@ def _pressure(each: View) -> str:
 
 
 def _nodes(seen: Fleet, now: float, width: int) -> Section:
-    """Those that something is wrong with first: where there is no room for all, they are seen."""
+    """Those that something is wrong with first: where there is no room for all, they are seen.
+
+    A reason that is too long for its column stands whole below its node.
+    """
     ranked = sorted(seen.nodes, key=lambda node: (node["link"] == "up", node["cordon"] is None, not remarks(node)))
-    title, *lines = live_table(NODE_COLUMNS, [_node_row(node, now) for node in ranked], width)
-    styled = [Line(line, _node_style(node)) for line, node in zip(lines, ranked, strict=True)]
-    return Section(3, 3, styled, Line(title, DIM), "and {} more nodes: `hostler node list`")
+    titles, *rows = table_rows(NODE_COLUMNS, [_node_row(node, now) for node in ranked], width)
+    styled = [
+        Line(line, _node_style(node), is_rest=at > 0)
+        for lines, node in zip(rows, ranked, strict=True)
+        for at, line in enumerate(lines)
+    ]
+    return Section(3, 3, styled, Line(titles[0], DIM), "and {} more nodes: `hostler node list`")
 
 
 def _node_row(node: View, now: float) -> Sequence[object]:
@@ -248,7 +268,8 @@ def _queue(seen: Fleet, now: float, width: int) -> Iterator[Line]:
         return
     waits = f": {first['waits_for']}" if first["waits_for"] else ""
     waited = duration(first["waited_s"])
-    name = first["name"] if first["name"].startswith(first["work"]) else f"{first['work']} {first['name']}"
+    kind = kind_of(first)
+    name = first["name"] if first["name"].startswith(kind) else f"{kind} {first['name']}"
     yield from folded(f"{first['job']} {name}, waited {waited}{waits}", "next", "", width)
     if seen.start is None:
         return

@@ -44,7 +44,9 @@ def look(asked: Client, names: Sequence[str]) -> Devices:
     nodes = [node for node in asked.nodes() if not names or node["name"] in names]
     jobs = {job["attempt"]: _job(job) for job in asked.all_jobs(HELD) if job["attempt"]}
     chunks = {
-        chunk["chunk"]: Held(f"sweep {chunk['chunk']} {sweep['name']}", chunk["leased_at"])
+        chunk["chunk"]: Held(
+            f"{'calls' if sweep.get('calls') else 'sweep'} {chunk['chunk']} {sweep['name']}", chunk["leased_at"]
+        )
         for sweep in asked.status()["sweeps"]
         if sweep["chunks_out"]
         for chunk in asked.ledger(sweep["job"])["leased"]

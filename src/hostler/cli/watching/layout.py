@@ -16,6 +16,8 @@ class Line(NamedTuple):
 
     text: str
     style: str = ""
+    is_rest: bool = False
+    """Whether it continues the line before it."""
 
 
 class Section(NamedTuple):
@@ -65,7 +67,18 @@ def _rooms(sections: Sequence[Section], height: int | None) -> list[int]:
 def _block(section: Section, room: int) -> list[Line]:
     head = [] if section.heading is None else [section.heading]
     lines, room = list(section.lines), room - len(head)
-    if len(lines) > room:
-        hidden = len(lines) - room + 1
-        lines = [*lines[: room - 1], Line(section.more.replace("{}", str(hidden)), "dim")] if room > 1 else lines[:room]
-    return [*head, *lines]
+    if len(lines) <= room:
+        return [*head, *lines]
+    if room <= 1:
+        return [*head, *lines[:room]]
+    end = _whole(lines, room - 1)
+    hidden = sum(not line.is_rest for line in lines[end:])
+    return [*head, *lines[:end], Line(section.more.replace("{}", str(hidden)) if hidden else "…", "dim")]
+
+
+def _whole(lines: Sequence[Line], room: int) -> int:
+    """How many of the lines fit without a part of a text that has several; of the first text, a part may stand."""
+    end = room
+    while end and lines[end].is_rest:
+        end -= 1
+    return end or room

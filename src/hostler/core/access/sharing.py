@@ -14,7 +14,7 @@ from hostler.core.index import Index
 from hostler.core.naming import find_job
 from hostler.core.state import Job, State
 from hostler.model import inputs
-from hostler.model.access import Scope
+from hostler.model.access import Holder, Scope
 from hostler.model.errors import HostlerError, NotOwner
 from hostler.model.events import Event, GroupSubmitted, JobSubmitted
 from hostler.model.inputs import Wish
@@ -74,6 +74,13 @@ def expect_own(state: State, index: Index, asked: inputs.Asked, returning: Colle
                 "it; nothing was done. Ask its owner, use a token of the scope admin, or set `shared_jobs: true` under "
                 "`api:` in the fleet file"
             )
+
+
+def may_change(state: State, index: Index, holder: Holder, recorded: str | None) -> bool:
+    """Whether a token may cancel, retry and rank the jobs with this recorded owner, as far as owners decide that."""
+    if holder.scope.covers(Scope.ADMIN) or is_shared(state, index):
+        return True
+    return (recorded or index.sharing.user) == (holder.owner or index.sharing.user)
 
 
 def is_shared(state: State, index: Index) -> bool:

@@ -226,7 +226,7 @@ def _throughput(desk: Desk, sweeps: Sequence[SweepView]) -> Part:
     day_begins = desk.status().at - DAY_HOURS * 3600
     games = [_games(desk, config, day_begins) for config in configs]
     shown = {
-        "sweeps": [(each.job, each.name, _figures(each.per_s), _figures(each.day)) for each in sweeps],
+        "sweeps": [(each.job, each.name, _figures(each.per_s), _figures(each.day), each.calls) for each in sweeps],
         "configs": games,
         "games_per_h": _sum(per_h for _, per_h, _ in games),
         "games": sum(day for *_, day in games),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from hostler.client.outcomes import reason_of
 from hostler.model import codec
 from hostler.model.events import (
     AttemptEnded,
@@ -21,9 +22,10 @@ from hostler.model.events import (
     PreemptRequested,
 )
 from hostler.model.views import Explanation, JobDetail
-from hostler.model.work import ScriptPayload, StagePayload, SweepPayload
+from hostler.model.work import JobState, ScriptPayload, StagePayload, SweepPayload
 from hostler.web.desk import Desk
 from hostler.web.hiding import shown
+from hostler.web.pages.endings import Endings
 from hostler.web.pages.happenings import happening
 from hostler.web.pages.part import Page, Part, Subject
 from hostler.web.pages.strip import strip
@@ -34,6 +36,8 @@ WIDTH = 1000
 SHORTEST_S = 0.01
 """What an attempt has just been given takes up some of the line, too."""
 RESULT_SHOWN = 4000
+PRINTED = " Its last lines:\n"
+"""Comes before what a build printed, in the reason of a job (`policy.retry.PRINTED`)."""
 
 
 @dataclass
@@ -60,7 +64,16 @@ class Bar(NamedTuple):
     words: str
 
 
-async def parts(desk: Desk, subject: Subject) -> Sequence[Part]:
+def page(endings: Endings) -> Page:
+    """The page of a job; the outputs of failed attempts are read once for all who look, by `endings`."""
+
+    async def parts(desk: Desk, subject: Subject) -> Sequence[Part]:
+        return await _parts(desk, subject, endings)
+
+    return Page("job", "job.html", parts, frame)
+
+
+async def _parts(desk: Desk, subject: Subject, endings: Endings) -> Sequence[Part]:
     """What is known of a job; its story is read from the journal."""
     seen = await desk.having(subject.name or "")
     detail = seen.job()
@@ -68,6 +81,7 @@ async def parts(desk: Desk, subject: Subject) -> Sequence[Part]:
     tries = attempts(story)
     return [
         strip(desk.status()),
+        Part("failed", "parts/job_failed.html", await _failure(desk, detail, tries, endings)),
         Part("head", "parts/job_head.html", _head(detail)),
         Part("attempts", "parts/attempts.html", _attempts(detail, tries)),
         Part("explain", "parts/explain.html", _explained(seen.explain())),
@@ -83,13 +97,12 @@ async def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
         "title": f"Job {detail.job.id} {detail.job.name}",
         "job": detail.job.id,
         "is_sweep": detail.sweep is not None,
+        "is_calls": detail.job.calls,
+        "owner": detail.job.owner,
         "priority": detail.job.priority,
         "spec": json.dumps(json.loads(shown(codec.adapter(type(detail.spec)).dump_json(detail.spec))), indent=2),
         "command": _command(detail.spec.payload),
     }
-
-
-JOB = Page("job", "job.html", parts, frame)
 
 
 def attempts(story: Sequence[Entry]) -> Sequence[Try]:
@@ -134,6 +147,22 @@ def _ending(end: AttemptEnded) -> str:
     return "ended" if end.exit_code is None else f"exit {end.exit_code}"
 
 
+async def _failure(desk: Desk, detail: JobDetail, tries: Sequence[Try], endings: Endings) -> Mapping[str, Any]:
+    """The reason of a failed job, and the end of what its last attempt wrote; empty for any other job."""
+    job = detail.job
+    if job.state is not JobState.FAILED:
+        return {"failed": False}
+    reason, _, printed = (job.why or "").partition(PRINTED)
+    ending = await endings.of(desk, tries[-1].id) if tries and tries[-1].started_at is not None else None
+    return {
+        "failed": True,
+        "reason": reason_of({"why": reason}),
+        "printed": printed,
+        "ending": ending,
+        "attempt": tries[-1].id if tries else None,
+    }
+
+
 def _head(detail: JobDetail) -> Mapping[str, Any]:
     job = detail.job
     return {
@@ -142,6 +171,9 @@ def _head(detail: JobDetail) -> Mapping[str, Any]:
         "after": detail.after,
         "failures": {str(kind): count for kind, count in detail.failures.items() if count},
         "config": detail.spec.serves,
+        "parameters": dict(detail.spec.parameters),
+        "total": None if detail.sweep is None else detail.sweep.total,
+        "began": job.started_at if job.state in (JobState.RUNNING, JobState.COLLECTING) else None,
     }
 
 
@@ -149,6 +181,8 @@ def _attempts(detail: JobDetail, tries: Sequence[Try]) -> Mapping[str, Any]:
     shown = list(tries[-ATTEMPTS_SHOWN:])
     return {
         "job": detail.job.id,
+        "is_sweep": detail.sweep is not None,
+        "is_calls": detail.job.calls,
         "tries": shown[::-1],
         "more": len(tries) - len(shown),
         "bars": _bars(detail, shown),

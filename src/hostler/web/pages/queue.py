@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hostler.model.listed import JobMatch
 from hostler.model.steering import QuotaView
-from hostler.model.views import JobView, NodeView, QueueRow
+from hostler.model.views import HoldView, JobView, NodeView, QueueRow
 from hostler.model.work import JobState
 from hostler.web.desk import Desk
 from hostler.web.pages.part import Page, Part, Subject
@@ -20,6 +21,10 @@ RUNNING = 100
 NEWEST = 25
 STEP_S = 5.0
 LISTED = 100
+LOOKED_THROUGH = 5000
+"""Jobs that are compared with a filter for one page, at most: the store does not search for owners."""
+PIECE = 500
+SOME = "No job among those that were looked through is like that; later ones may be."
 
 
 async def parts(desk: Desk, subject: Subject) -> Sequence[Part]:
@@ -53,14 +58,19 @@ async def job_list_parts(desk: Desk, subject: Subject) -> Sequence[Part]:
     found, more = await _listed(desk, subject)
     return [
         strip(desk.status()),
-        Part("jobs", "parts/jobs.html", {"rows": found, "empty": "No job is like that."}),
-        Part("more", "parts/more.html", {"after": more, "state": subject.get("state")}),
+        Part("jobs", "parts/jobs.html", {"rows": found, "empty": SOME if more else "No job is like that."}),
+        Part("more", "parts/more.html", {"query": None if more is None else {**_asked(subject), "after": more}}),
     ]
 
 
 def job_list_frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
     """What can be chosen."""
     return {"title": "Jobs", "states": [str(state) for state in JobState], "counts": counts(desk.status().jobs)}
+
+
+def kind_of(row: QueueRow | HoldView) -> str:
+    """The kind of a job in the word of its owner: a batch of function calls is scheduled as a sweep."""
+    return "calls" if row.calls else str(row.work)
 
 
 def newest(desk: Desk, limit: int) -> Sequence[JobView]:
@@ -79,7 +89,7 @@ def _row(desk: Desk, row: QueueRow, foretold: int, now: float) -> Mapping[str, A
         "place": row.place,
         "job": row.job,
         "name": row.name,
-        "work": str(row.work),
+        "work": kind_of(row),
         "priority": row.priority,
         "since": _step(now - row.waited_s, 1.0),
         "waits_for": row.waits_for,
@@ -97,7 +107,7 @@ def _running(nodes: Sequence[NodeView]) -> Mapping[str, Any]:
         {
             "job": each.job,
             "name": each.name,
-            "work": str(each.work),
+            "work": kind_of(each),
             "config": each.config,
             "device": device,
             "since": each.since,
@@ -129,11 +139,34 @@ def shares(view: QuotaView) -> Mapping[str, Any]:
     }
 
 
+def _asked(subject: Subject) -> Mapping[str, str]:
+    """What a list of jobs is narrowed to, as its query has it."""
+    return {name: value for name in ("state", "owner", "group") if (value := subject.get(name)) is not None}
+
+
 async def _listed(desk: Desk, subject: Subject) -> tuple[Sequence[JobView], str | None]:
-    states, after = subject.get("state"), subject.get("after") or "0"
+    """A page of jobs, and the number behind which the next one begins; a page may come short and have a next one."""
+    states, given = subject.get("state"), subject.get("after") or "0"
     wanted = frozenset({JobState(states)}) if states in {str(state) for state in JobState} else None
-    found = await desk.all_jobs(wanted, int(after) if after.isdecimal() else 0, LISTED + 1)
-    return found[:LISTED], found[LISTED - 1].id.removeprefix("j") if len(found) > LISTED else None
+    after, owner = int(given) if given.isdecimal() else 0, subject.get("owner")
+    match = JobMatch(group=subject.get("group"))
+    if owner is None:
+        found = await desk.all_jobs(wanted, after, LISTED + 1, match=match)
+        return found[:LISTED], _cursor(found[LISTED - 1]) if len(found) > LISTED else None
+    kept: list[JobView] = []
+    for _ in range(0, LOOKED_THROUGH, PIECE):
+        piece = await desk.all_jobs(wanted, after, PIECE, match=match)
+        kept += [job for job in piece if job.owner == owner]
+        if len(kept) > LISTED:
+            return kept[:LISTED], _cursor(kept[LISTED - 1])
+        if len(piece) < PIECE:
+            return kept, None
+        after = int(_cursor(piece[-1]))
+    return kept, str(after)
+
+
+def _cursor(job: JobView) -> str:
+    return job.id.removeprefix("j")
 
 
 def _third(value: float | None) -> float | None:

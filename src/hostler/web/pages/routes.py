@@ -19,14 +19,16 @@ from hostler.model.errors import HostlerError
 from hostler.model.inputs import Trouble
 from hostler.web.answers import desk_of
 from hostler.web.document import Published
-from hostler.web.pages import door, rl
+from hostler.web.pages import door, job, rl
 from hostler.web.pages.artifacts import ARTIFACT, ARTIFACTS
+from hostler.web.pages.calls import BATCH, BATCHES
 from hostler.web.pages.costs import COSTS
 from hostler.web.pages.data import DATA
 from hostler.web.pages.docs import reference
+from hostler.web.pages.endings import Endings
 from hostler.web.pages.events import EVENTS
 from hostler.web.pages.fleet import FLEET, NODE, first_parts
-from hostler.web.pages.job import JOB
+from hostler.web.pages.groups import GROUP, GROUPS
 from hostler.web.pages.learning import CONFIG, LEARNING
 from hostler.web.pages.live import Pulse
 from hostler.web.pages.part import Page, Subject
@@ -42,9 +44,12 @@ PATHS: Mapping[str, Page] = {
     "/pages/nodes/{name}": NODE,
     "/pages/queue": QUEUE,
     "/pages/jobs": JOBS,
-    "/pages/jobs/{name}": JOB,
+    "/pages/groups": GROUPS,
+    "/pages/groups/{name}": GROUP,
     "/pages/sweeps": SWEEPS,
     "/pages/sweeps/{name}": SWEEP,
+    "/pages/calls": BATCHES,
+    "/pages/calls/{name}": BATCH,
     "/pages/learning": LEARNING,
     "/pages/learning/{name}": CONFIG,
     "/pages/data": DATA,
@@ -54,11 +59,11 @@ PATHS: Mapping[str, Page] = {
     "/pages/events/{name}": STORY,
     "/pages/costs": COSTS,
 }
-"""Pages that need nothing but the desk; `install` adds those of reinforcement, which share what was read of outputs."""
+"""Pages that need the desk alone; `install` adds those that share what was read of outputs."""
 NAV = (
     ("Fleet", "/pages/fleet", ("fleet", "node")),
-    ("Queue", "/pages/queue", ("queue", "jobs", "job")),
-    ("Sweeps", "/pages/sweeps", ("sweeps", "sweep")),
+    ("Queue", "/pages/queue", ("queue", "jobs", "job", "groups", "group")),
+    ("Sweeps", "/pages/sweeps", ("sweeps", "sweep", "batches", "batch")),
     ("Learning", "/pages/learning", ("learning", "config")),
     ("RL", "/pages/rl", ("rl", "rl-job")),
     ("Data", "/pages/data", ("data", "artifacts", "artifact")),
@@ -83,7 +88,7 @@ def install(app: FastAPI) -> None:
     app.add_route(STATIC + "{path:path}", app.state.static.serve)
     app.add_route("/pages/stream", _stream)
     app.add_route("/pages/parts", _parts)
-    paths = {**PATHS, **rl.pages(app.state.trainings)}
+    paths = {**PATHS, "/pages/jobs/{name}": job.page(Endings()), **rl.pages(app.state.trainings)}
     app.state.pages = {page.name: page for page in paths.values()}
     for path, page in paths.items():
         app.add_route(path, partial(_show, page), name=f"page {page.name}")
@@ -124,7 +129,8 @@ async def _show(page: Page, request: Request) -> Response:
 async def _pieces(request: Request, page: Page, subject: Subject, frame: Mapping[str, Any]) -> AsyncIterator[str]:
     """The top of a page at once, so that a browser has something to show; then, when it is made, the rest."""
     press, desk, pulse = _press(request), desk_of(request), request.app.state.pulse
-    values = {**frame, **_about(request, page.name, subject)}
+    may_change = "owner" not in frame or door.may_change(request, frame["owner"])
+    values = {**frame, **_about(request, page.name, subject), "may_change": may_change}
     yield press.text("top.html", **values)
     await asyncio.sleep(STYLES_S)
     try:

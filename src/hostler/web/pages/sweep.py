@@ -60,10 +60,13 @@ async def frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
 
 
 async def list_parts(desk: Desk, subject: Subject) -> Sequence[Part]:
-    """All sweeps, those at work first."""
-    sweeps = sorted(desk.sweeps(), key=lambda each: (each.state.final, -int(each.job.removeprefix("j"))))
+    """All sweeps, those at work first; batches of function calls have a list of their own."""
+    every = desk.sweeps()
+    calls = sum(each.calls for each in every)
+    found = (each for each in every if not each.calls)
+    sweeps = sorted(found, key=lambda each: (each.state.final, -int(each.job.removeprefix("j"))))
     rows = [_rounded(each) for each in sweeps]
-    return [strip(desk.status()), Part("sweeps", "parts/sweeps.html", {"rows": rows})]
+    return [strip(desk.status()), Part("sweeps", "parts/sweeps.html", {"rows": rows, "calls": calls})]
 
 
 def list_frame(desk: Desk, subject: Subject) -> Mapping[str, Any]:
