@@ -167,7 +167,12 @@ def _play_all(mutants: Sequence[Mutant], copies: Sequence[Copy]) -> Iterable[tup
     with ThreadPoolExecutor(len(copies)) as pool:
         waited = {pool.submit(play, each): each for each in mutants}
         for number, done in enumerate(as_completed(waited), 1):
-            mutant, found = waited[done], done.result()
+            mutant = waited[done]
+            try:
+                found = done.result()
+            except Unplayable:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
             print(f"{number:4} {found.verdict:9} {mutant.kind:18} {mutant.name}  {found.by}", flush=True)
             yield mutant.name, found
 

@@ -15,8 +15,10 @@ from hostler.model.record import record
 from tests.mutants.places import SOURCE
 
 PYTEST = ("-m", "pytest", "-x", "-q", "--timeout", "900", "--tb", "short", "--hypothesis-profile", "same-examples")
-PASSED, FAILED, INTERRUPTED = 0, 1, 2
-"""Exit statuses of pytest; the third: a file of tests could not be imported."""
+PASSED, FAILED, INTERRUPTED, MISUSED = 0, 1, 2, 4
+"""Exit statuses of pytest; the third: a file of tests could not be imported; the last: neither could a `conftest.py`, or
+there is no such test."""
+UNLOADED = "while loading conftest"
 
 
 class Verdict(StrEnum):
@@ -88,7 +90,7 @@ def outcome(root: Path, tests: Sequence[str], patience_s: float) -> Outcome:
         return Outcome(verdict=Verdict.HANGS)
     if process.returncode == PASSED:
         return Outcome(verdict=Verdict.SURVIVES)
-    if process.returncode in (FAILED, INTERRUPTED):
+    if process.returncode in (FAILED, INTERRUPTED) or (process.returncode == MISUSED and UNLOADED in out):
         failed = [line for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         by = failed[0].split(" ")[1] if failed else "an error of collection"
         return Outcome(verdict=Verdict.KILLED, by=by, said=out[-2000:])
