@@ -16,8 +16,8 @@ from tests.mutants.places import SOURCE
 
 PYTEST = ("-m", "pytest", "-x", "-q", "--timeout", "900", "--tb", "short", "--hypothesis-profile", "same-examples")
 PASSED, FAILED, INTERRUPTED, MISUSED = 0, 1, 2, 4
-"""Exit statuses of pytest; the third: a file of tests could not be imported; the last: neither could a `conftest.py`, or
-there is no such test."""
+"""Exit statuses of pytest; the third: a file of tests could not be imported; the last: a `conftest.py` could not be
+imported (`UNLOADED`), or there is no such test."""
 UNLOADED = "while loading conftest"
 
 
