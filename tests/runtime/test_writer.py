@@ -96,6 +96,25 @@ def test_a_full_disk_is_told_and_waited_out() -> None:
     assert told[-1] is None
 
 
+def test_store_that_stays_broken_is_tried_after_the_longest_rest_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writing, "RETRY_S", (0.001, 0.002))
+    journal, done, told = FakeJournal(), [], []
+
+    def on_trouble(error: StoreError | None) -> None:
+        told.append(error)
+        if len(told) == 6:
+            journal.broken.clear()
+
+    journal.broken.set()
+    writer = writer_on(journal, on_trouble)
+    writer.write(batch(1), lambda: done.append(1))
+    assert writer.close(PATIENCE_S)
+    assert done == [1]
+    assert [type(each) for each in told] == [StoreFull] * 6 + [type(None)]
+
+
 def test_closing_gives_up_a_store_that_stays_broken_and_says_so() -> None:
     journal, done = FakeJournal(), []
     journal.broken.set()

@@ -10,11 +10,11 @@ from sqlalchemy import text
 from hostler.core import Core
 from hostler.core.snapshot import dump_state
 from hostler.model.errors import CorruptState, DamagedEntry, StoreFenced
-from hostler.model.events import TroubleRecorded
+from hostler.model.events import Entry, TroubleRecorded
 from hostler.model.rules import CompactRules
 from hostler.runtime.salvage import record_of
 from hostler.store import Claim, Journal, Snapshot, open_journal
-from hostler.store.checking import checksum
+from hostler.store.checking import checksum, faults, survey
 from hostler.store.dialect import Place
 from tests.store.conftest import asked
 from tests.store.test_journal import batch, trouble
@@ -65,6 +65,61 @@ def test_missing_rows_are_faults_of_a_survey(journal: Journal, place: Place) -> 
     damage(place, "delete from journal where seq in (2, 3)")
     found = [(fault.seq, fault.what, fault.data) for fault in journal.faults()]
     assert found == [(seq, "its row is missing", None) for seq in (2, 3)]
+
+
+def packed(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the first four entries into a segment."""
+    monkeypatch.setattr("hostler.store.compacting.ENTRIES", 4)
+    journal.save_snapshot(Snapshot(seq=ENTRIES, at=6.0, data=b"x"))
+    assert journal.compact(CompactRules(after_s=0, keep_entries=0), 1e9) is not None
+
+
+def surveyed(journal: Journal, after: int) -> list[int | str]:
+    return [each.seq if isinstance(each, Entry) else f"{each.seq} {each.what}" for each in journal.survey(after)]
+
+
+@pytest.mark.parametrize("in_segment", [False, True])
+@pytest.mark.parametrize("after", range(ENTRIES + 1))
+def test_survey_gives_every_entry_beyond_a_number(
+    journal: Journal, after: int, in_segment: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if in_segment:
+        packed(journal, monkeypatch)
+    expected = [trouble(seq, f"what {seq}") for seq in range(after + 1, ENTRIES + 1)]
+    assert list(journal.survey(after)) == expected
+
+
+def test_survey_without_a_number_begins_with_the_first_entry(journal: Journal) -> None:
+    with journal.catalogue() as connection:
+        assert [each.seq for each in survey(connection)] == list(range(1, ENTRIES + 1))
+        assert list(faults(connection)) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        (0, [1, "2 its row is missing", "3 its row is missing", "4 its checksum does not match its content", 5, 6]),
+        (1, ["2 its row is missing", "3 its row is missing", "4 its checksum does not match its content", 5, 6]),
+        (3, ["4 its checksum does not match its content", 5, 6]),
+        (4, [5, 6]),
+    ],
+)
+def test_survey_names_what_is_wrong_in_the_place_of_each_entry(
+    journal: Journal, place: Place, after: int, found: list[int | str]
+) -> None:
+    damage(place, "delete from journal where seq in (2, 3)")
+    damage(place, CHANGES["a digit"])
+    assert surveyed(journal, after) == found
+
+
+def test_faults_behind_a_segment_are_found_and_its_own_entries_are_not_missing(
+    journal: Journal, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed(journal, monkeypatch)
+    assert list(journal.faults()) == []
+    damage(place, "delete from journal where seq = 5")
+    assert [(each.seq, each.what) for each in journal.faults()] == [(5, "its row is missing")]
+    assert surveyed(journal, 0) == [1, 2, 3, 4, "5 its row is missing", 6]
 
 
 def test_rows_without_a_checksum_are_believed_where_they_load(journal: Journal, place: Place) -> None:
