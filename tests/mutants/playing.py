@@ -14,7 +14,11 @@ from pathlib import Path
 from hostler.model.record import record
 from tests.mutants.places import SOURCE
 
-PYTEST = ("-m", "pytest", "-x", "-q", "--timeout", "900", "--tb", "short", "--hypothesis-profile", "same-examples")
+PYTEST = (
+    *("-m", "pytest", "-x", "-q", "-m", "not long", "--timeout", "900", "--tb", "short"),
+    *("--hypothesis-profile", "same-examples"),
+)
+"""What CI plays for every change has to notice a mutant: `make test` and `make test-services`."""
 PASSED, FAILED, INTERRUPTED, MISUSED = 0, 1, 2, 4
 """Exit statuses of pytest; the third: a file of tests could not be imported; the last: a `conftest.py` could not be
 imported (`UNLOADED`), or there is no such test."""
