@@ -21,8 +21,8 @@ PYTEST = (
 """What CI plays for every change has to notice a mutant: `make test` and `make test-services`."""
 PASSED, FAILED, INTERRUPTED, MISUSED = 0, 1, 2, 4
 """Exit statuses of pytest; the third: a file of tests could not be imported; the last: a `conftest.py` could not be
-imported (`UNLOADED`), or there is no such test."""
-UNLOADED = "while loading conftest"
+imported, or a file of single tests that are asked for (`UNLOADED`), or there is no such test."""
+UNLOADED = ("while loading conftest", "found no collectors for")
 
 
 class Verdict(StrEnum):
@@ -94,7 +94,8 @@ def outcome(root: Path, tests: Sequence[str], patience_s: float) -> Outcome:
         return Outcome(verdict=Verdict.HANGS)
     if process.returncode == PASSED:
         return Outcome(verdict=Verdict.SURVIVES)
-    if process.returncode in (FAILED, INTERRUPTED) or (process.returncode == MISUSED and UNLOADED in out):
+    unloaded = process.returncode == MISUSED and any(each in out for each in UNLOADED)
+    if process.returncode in (FAILED, INTERRUPTED) or unloaded:
         failed = [line for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         by = failed[0].split(" ")[1] if failed else "an error of collection"
         return Outcome(verdict=Verdict.KILLED, by=by, said=out[-2000:])

@@ -112,11 +112,16 @@ def test_mutants_are_killed_survive_or_hang(tmp_path: Path) -> None:
     assert copy.play("sums.py", MODULE.replace("+= 1", "-= 1"), own, 5).verdict is Verdict.HANGS
     assert copy.play("sums.py", "nonsense(", own, 60).verdict is Verdict.KILLED
     assert copy.play("sums.py", "1 / 0", ["tests/loaded/test_nothing.py"], 60).verdict is Verdict.KILLED
+    one = ["tests/test_sums.py::test_double"]
+    assert copy.play("sums.py", "1 / 0", one, 60).verdict is Verdict.KILLED
+    assert outcome(copy.root, one, 60).verdict is Verdict.SURVIVES
     assert copy.play("sums.py", MODULE, ["tests/loaded/test_nothing.py"], 60).verdict is Verdict.SURVIVES
     assert outcome(copy.root, own, 60).verdict is Verdict.SURVIVES
     assert outcome(copy.root, ["tests/test_failing.py"], 60).verdict is Verdict.KILLED
     with pytest.raises(Unplayable):
         outcome(copy.root, ["tests/test_gone.py"], 60)
+    with pytest.raises(Unplayable):
+        outcome(copy.root, ["tests/test_sums.py::test_gone"], 60)
 
 
 @pytest.mark.services
