@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 from hostler.model.record import record
 from tests.mutants.drawing import Group
@@ -38,10 +40,12 @@ class Reach:
 def measured(root: Path, group: Group, scratch: Path) -> Reach:
     """Play the tests of a group without a mutant. Raises `Unplayable` where one fails."""
     scratch.mkdir(parents=True, exist_ok=True)
-    rules, data, report = scratch / "coveragerc", scratch / "data", scratch / "report.json"
+    rules, data, report, times = (scratch / each for each in ("coveragerc", "data", "report.json", "times.xml"))
     rules.write_text(RULES.format(data=data))
     began_at = time.monotonic()
-    process = started(root, ["-m", "coverage", "run", f"--rcfile={rules}", *PYTEST, *group.tests])
+    process = started(
+        root, ["-m", "coverage", "run", f"--rcfile={rules}", *PYTEST, f"--junitxml={times}", *group.tests]
+    )
     try:
         out, _ = process.communicate(timeout=WHOLE_S)
     except subprocess.TimeoutExpired as error:
@@ -54,17 +58,30 @@ def measured(root: Path, group: Group, scratch: Path) -> Reach:
     said, _ = told_process.communicate(timeout=WHOLE_S)
     if told_process.returncode != 0:
         raise Unplayable(f"coverage cannot report: {said[-600:]}")
-    files = json.loads(report.read_text())["files"]
+    files, taken = json.loads(report.read_text())["files"], _seconds(times)
     return Reach(
         tests={
             file: {
-                int(line): tuple(dict.fromkeys(filter(None, (_node(root, each) for each in contexts))))
+                int(line): _nodes(root, sorted(contexts, key=lambda each: (taken.get(each, 0.0), each)))
                 for line, contexts in files.get(f"{SOURCE}/{file}", {}).get("contexts", {}).items()
             }
             for file in group.files
         },
         seconds=seconds,
     )
+
+
+def _seconds(times: Path) -> Mapping[str, float]:
+    """How long each test took, under the name that coverage has for it: a slow one need not notice what a quick one
+    does, and many a defect makes it slower."""
+    taken: dict[str, float] = defaultdict(float)
+    for case in ElementTree.parse(times).iter("testcase"):
+        taken[f"{case.attrib['classname']}.{case.attrib['name'].partition('[')[0]}"] += float(case.attrib["time"])
+    return taken
+
+
+def _nodes(root: Path, contexts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, (_node(root, each) for each in contexts))))
 
 
 def _node(root: Path, context: str) -> str | None:

@@ -153,6 +153,18 @@ def test_two_copies_do_not_prove_each_other() -> None:
     assert made.kept == {Obstacle.COPIES: (2, 20)}
 
 
+def test_segment_of_which_nothing_more_is_known_stays() -> None:
+    """Every field that may be left out is what lets a file stay."""
+    least = Found(
+        path="a", kind=FileKind.ARTIFACT, bytes=1, used_at=0.0, place="here", artifact=GAMES, standing=Standing.GAMES
+    )
+    proved = replace(least, copies=read("bucket", "rig"))
+    assert judged(least, PLACES, RULES, AT) is Obstacle.NOT_EXPORTED
+    assert judged(proved, PLACES, RULES, AT) is Obstacle.NOT_EXPORTED
+    assert judged(replace(least, exported=True), PLACES, RULES, AT) is Obstacle.COPIES
+    assert isinstance(judged(replace(proved, exported=True), PLACES, RULES, AT), Deletion)
+
+
 def test_plan_with_copies_of_one_artifact_has_all_other_files_too() -> None:
     everywhere = read("here", "bucket", "rig")
     twins = [replace(SEGMENT, place=place, path=place, copies=everywhere) for place in ("here", "bucket", "rig")]
