@@ -30,11 +30,17 @@ class Reach:
     """Tests by the lines of each file that they reach, and how long all tests of a group take."""
 
     tests: Mapping[str, Mapping[int, Sequence[str]]]
+    missed: Mapping[str, frozenset[int]]
+    """Lines that nothing reaches."""
+    all: Sequence[str]
+    """All tests, the quick ones first."""
     seconds: float
 
-    def of(self, file: str, line: int, otherwise: Sequence[str]) -> Sequence[str]:
-        """Tests that reach a line; all of the group where none does by itself: it may be reached while importing."""
-        return self.tests.get(file, {}).get(line) or otherwise
+    def of(self, file: str, line: int) -> Sequence[str]:
+        """Tests that reach a line, none for one that nothing reaches; all where it is reached while importing."""
+        if line in self.missed.get(file, ()):
+            return ()
+        return self.tests.get(file, {}).get(line) or self.all
 
 
 def measured(root: Path, group: Group, scratch: Path) -> Reach:
@@ -67,6 +73,8 @@ def measured(root: Path, group: Group, scratch: Path) -> Reach:
             }
             for file in group.files
         },
+        missed={file: frozenset(files.get(f"{SOURCE}/{file}", {}).get("missing_lines", ())) for file in group.files},
+        all=_nodes(root, sorted(taken, key=lambda each: (taken[each], each))),
         seconds=seconds,
     )
 
