@@ -17,6 +17,7 @@ from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.places import SOURCE, NotThere, Place, replaced, symbol_at
 from tests.mutants.planted import PLANTED, Planted
 from tests.mutants.playing import Copy, Unplayable, Verdict, outcome
+from tests.mutants.reaching import Reach, _seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {"durability", "order", "fencing", "validation", "limits", "access", "counting"}
@@ -86,6 +87,25 @@ def test_mutant_that_is_not_python_is_replaced_in_the_drawing(tmp_path: Path, mo
     picked = [own["sums.py", at][0] for at in range(3)]
     found = drawing._readable(tmp_path, picked, own, Random(1))
     assert [(each.line, each.operator) for each in found] == [(0, "x = 1"), (1, "x = 2"), (3, "x = 3")]
+
+
+def test_tests_of_a_line_are_those_that_reach_it(tmp_path: Path) -> None:
+    reach = Reach(
+        tests={"sums.py": {1: (), 3: ("quick", "slow")}},
+        missed={"sums.py": frozenset({4})},
+        all=("quick", "other", "slow"),
+        seconds=1.0,
+    )
+    assert reach.of("sums.py", 3) == ("quick", "slow")
+    assert reach.of("sums.py", 1) == ("quick", "other", "slow"), "what is reached while importing"
+    assert reach.of("sums.py", 2) == ("quick", "other", "slow"), "the rest of a statement"
+    assert reach.of("sums.py", 4) == ()
+    times = tmp_path / "times.xml"
+    times.write_text(
+        '<testsuites><testsuite><testcase classname="tests.a.TestB" name="test_c[1]" time="0.25"/>'
+        '<testcase classname="tests.a.TestB" name="test_c[2]" time="0.5"/></testsuite></testsuites>'
+    )
+    assert _seconds(times) == {"tests.a.TestB.test_c": 0.75}
 
 
 @pytest.mark.services
