@@ -23,6 +23,8 @@ concurrency = thread
 data_file = {data}
 """
 WHOLE_S = 3600
+ELSEWHERE = ""
+"""What coverage calls all that does not run in the thread of a test: imports, fixtures, servers, pools of threads."""
 
 
 @record
@@ -37,7 +39,7 @@ class Reach:
     seconds: float
 
     def of(self, file: str, line: int) -> Sequence[str]:
-        """Tests that reach a line, none for one that nothing reaches; all where it is reached while importing."""
+        """Tests that reach a line; none for one that nothing reaches, all where it is not known which."""
         if line in self.missed.get(file, ()):
             return ()
         return self.tests.get(file, {}).get(line) or self.all
@@ -65,16 +67,17 @@ def measured(root: Path, group: Group, scratch: Path) -> Reach:
     if told_process.returncode != 0:
         raise Unplayable(f"coverage cannot report: {said[-600:]}")
     files, taken = json.loads(report.read_text())["files"], _seconds(times)
+    every = _nodes(root, taken, taken)
     return Reach(
         tests={
             file: {
-                int(line): _nodes(root, sorted(contexts, key=lambda each: (taken.get(each, 0.0), each)))
+                int(line): _reaching(_nodes(root, contexts, taken), every if ELSEWHERE in contexts else ())
                 for line, contexts in files.get(f"{SOURCE}/{file}", {}).get("contexts", {}).items()
             }
             for file in group.files
         },
         missed={file: frozenset(files.get(f"{SOURCE}/{file}", {}).get("missing_lines", ())) for file in group.files},
-        all=_nodes(root, sorted(taken, key=lambda each: (taken[each], each))),
+        all=every,
         seconds=seconds,
     )
 
@@ -88,8 +91,15 @@ def _seconds(times: Path) -> Mapping[str, float]:
     return taken
 
 
-def _nodes(root: Path, contexts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, (_node(root, each) for each in contexts))))
+def _nodes(root: Path, contexts: Iterable[str], taken: Mapping[str, float]) -> tuple[str, ...]:
+    """The tests of these contexts, the quick ones first."""
+    ordered = sorted(contexts, key=lambda each: (taken.get(each, 0.0), each))
+    return tuple(dict.fromkeys(filter(None, (_node(root, each) for each in ordered))))
+
+
+def _reaching(known: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Those that are known to reach a line, and then those that may."""
+    return tuple(dict.fromkeys((*known, *others)))
 
 
 def _node(root: Path, context: str) -> str | None:

@@ -17,7 +17,7 @@ from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.places import SOURCE, NotThere, Place, replaced, symbol_at
 from tests.mutants.planted import PLANTED, Planted
 from tests.mutants.playing import Copy, Unplayable, Verdict, outcome
-from tests.mutants.reaching import Reach, _seconds
+from tests.mutants.reaching import Reach, _reaching, _seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {"durability", "order", "fencing", "validation", "limits", "access", "counting"}
@@ -97,9 +97,10 @@ def test_tests_of_a_line_are_those_that_reach_it(tmp_path: Path) -> None:
         seconds=1.0,
     )
     assert reach.of("sums.py", 3) == ("quick", "slow")
-    assert reach.of("sums.py", 1) == ("quick", "other", "slow"), "what is reached while importing"
+    assert reach.of("sums.py", 1) == ("quick", "other", "slow"), "it is not known which reach it"
     assert reach.of("sums.py", 2) == ("quick", "other", "slow"), "the rest of a statement"
     assert reach.of("sums.py", 4) == ()
+    assert _reaching(("slow",), ("quick", "slow")) == ("slow", "quick"), "it is reached in another thread, too"
     times = tmp_path / "times.xml"
     times.write_text(
         '<testsuites><testsuite><testcase classname="tests.a.TestB" name="test_c[1]" time="0.25"/>'
