@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import chain
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,6 +15,7 @@ from hostler.model.events import Entry, TroubleRecorded
 from hostler.policy.leadership import Tenure
 from hostler.runtime import writer as writing
 from hostler.runtime.clock import monotonic
+from hostler.runtime.controller import WRITER_PATIENCE_S
 from hostler.runtime.writer import Writer
 from hostler.store import Batch
 from tests.patience import PATIENCE_S
@@ -122,6 +124,21 @@ def test_closing_gives_up_a_store_that_stays_broken_and_says_so() -> None:
     writer.write(batch(1), lambda: done.append(1))
     assert not writer.close(0.05)
     assert done == []
+
+
+def test_closing_waits_six_seconds_at_most_for_a_database_that_does_not_return() -> None:
+    """Five for what can still be written, and one more for the call that is under way."""
+    journal, waits = FakeJournal(), []
+    journal.gate.clear()
+    writer = writer_on(journal)
+    writer.write(batch(1), lambda: None)
+    thread = writer._thread
+    writer._thread = Mock(join=waits.append, is_alive=lambda: True)
+    assert not writer.close(WRITER_PATIENCE_S)
+    assert waits == [5.0, 1.0]
+    journal.gate.set()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
 
 
 class Led(FakeJournal):
