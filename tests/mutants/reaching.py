@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from hostler.model.record import record
 from tests.mutants.drawing import Group
 from tests.mutants.places import SOURCE
-from tests.mutants.playing import PYTEST, Unplayable, started
+from tests.mutants.playing import ALL, PYTEST, Unplayable, started
 
 RULES = """[run]
 dynamic_context = test_function
@@ -52,7 +52,7 @@ def measured(root: Path, group: Group, scratch: Path) -> Reach:
     rules.write_text(RULES.format(data=data))
     began_at = time.monotonic()
     process = started(
-        root, ["-m", "coverage", "run", f"--rcfile={rules}", *PYTEST, f"--junitxml={times}", *group.tests]
+        root, ["-m", "coverage", "run", f"--rcfile={rules}", *PYTEST, "-m", ALL, f"--junitxml={times}", *group.tests]
     )
     try:
         out, _ = process.communicate(timeout=WHOLE_S)
