@@ -128,7 +128,8 @@ def test_closing_gives_up_a_store_that_stays_broken_and_says_so() -> None:
 
 def test_closing_waits_six_seconds_at_most_for_a_database_that_does_not_return() -> None:
     """Five for what can still be written, and one more for the call that is under way."""
-    journal, waits = FakeJournal(), []
+    journal = FakeJournal()
+    waits: list[float] = []
     journal.gate.clear()
     writer = writer_on(journal)
     writer.write(batch(1), lambda: None)
