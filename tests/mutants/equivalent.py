@@ -59,4 +59,16 @@ EQUIVALENT: tuple[Equivalent, ...] = (
         after="os.rmdir(folders[ -1], dir_fd=root)",
         why="the line before it asks that there is one folder: it is the first and the last",
     ),
+    Equivalent(
+        file="store/checking.py",
+        before="def _fault(row: Any, *, load: bool) -> str | None:",
+        after="def _fault(row: Any, /, load: bool) -> str | None:",
+        why="every call gives the row by position and the rest by its name",
+    ),
+    Equivalent(
+        file="store/journal.py",
+        before="PAGE = 10_000",
+        after="PAGE = 9999",
+        why="so many entries are read at once, and pages of any size join without a seam, as a test of small ones shows",
+    ),
 )
