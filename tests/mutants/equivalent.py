@@ -69,6 +69,6 @@ EQUIVALENT: tuple[Equivalent, ...] = (
         file="store/journal.py",
         before="PAGE = 10_000",
         after="PAGE = 9999",
-        why="so many entries are read at once, and pages of any size join without a seam, as a test of small ones shows",
+        why="so many entries are read at once; pages of any size join without a seam, as a test of small ones shows",
     ),
 )
