@@ -130,7 +130,7 @@ mutations: ## how soon each planted bug is found (10 min)
 	$(ENV)
 	MUTATION_SEEDS=1000 $(PYTEST) -rP tests/simulation/test_mutations.py $(ARGS)
 
-# `python scripts/mutants.py --again` plays those that survived the last run.
+# `python scripts/mutants.py --again` plays those that survived the last run, `--group ledger` the drawn ones of one group.
 mutants: ## 35 defects by hand, 200 drawn, against their tests (1 h)
 	@scripts/make-env $(EXTRAS),mutants
 	$(RUN) scripts/mutants.py --jobs 2 $(ARGS)

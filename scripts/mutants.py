@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tests.mutants.campaign import Campaign, Unfit  # noqa: E402 - found by the path above
+from tests.mutants.drawing import GROUPS  # noqa: E402 - the same
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,10 +24,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=29, help="what they are drawn by (default: 29)")
     parser.add_argument("--jobs", type=int, default=2, help="how many are played side by side (default: 2)")
     parser.add_argument("--only", default="", help="those whose names contain this")
+    parser.add_argument("--group", default="", choices=["", *GROUPS], help="drawn ones of this group")
     parser.add_argument("--list", action="store_true", help="print them, and play none")
     parser.add_argument("--again", action="store_true", help="those that survived the last run")
     asked = parser.parse_args(arguments)
-    campaign = Campaign(ROOT, drawn=asked.drawn, seed=asked.seed, only=asked.only, again=asked.again)
+    campaign = Campaign(ROOT, drawn=asked.drawn, seed=asked.seed, only=asked.only, group=asked.group, again=asked.again)
     try:
         if asked.list:
             campaign.show()

@@ -9,11 +9,23 @@ from typing import Any
 
 import pytest
 
-from hostler.backends.bounds import BEHIND_S, CONTAINERS_MOST, SLICE, USUAL, Bounds, LimitBroken, NodeFault, Pace
+from hostler.backends.bounds import (
+    BEHIND_S,
+    CONTAINERS_MOST,
+    FILES_LINE,
+    SLICE,
+    USUAL,
+    Bounds,
+    LimitBroken,
+    NodeFault,
+    Pace,
+)
 from hostler.backends.channel import LINE_MAX
 from hostler.backends.facts import input_of, so_far_of
+from hostler.model.codec import adapter
 from hostler.model.errors import LinkError
 from hostler.model.inputs import Ended, Returned, SoFar, Trouble
+from hostler.settings.models import Limits
 from tests.fuzz.controller_lines import DONE, ENDED, OPENING, STARTED, TELEMETRY, _Node
 from tests.fuzz.samples import said
 
@@ -139,6 +151,20 @@ async def test_owner_sets_the_limits() -> None:
     assert "1000 are allowed" in str(error)
     _, error, _ = await heard({**TELEMETRY, "note": "x" * (1 << 16)}, bounds=bounds)
     assert isinstance(error, LimitBroken)
+
+
+def test_bounds_without_settings_are_the_defaults_of_settings() -> None:
+    limits = Limits()
+    assert {name: getattr(limits, name) for name in adapter(Bounds).dump_python(USUAL)} == adapter(Bounds).dump_python(
+        USUAL
+    )
+
+
+def test_lines_about_files_have_eight_mebibytes_whatever_the_other_limits() -> None:
+    """As `docs/reference/agent-protocol.md` promises agents."""
+    assert FILES_LINE == 8 * 1024 * 1024
+    assert Bounds(line_bytes=1 << 16, hits_bytes=1 << 16, result_bytes=1 << 10).longest_read == FILES_LINE
+    assert Bounds(hits_bytes=64 << 20).longest_read == (64 << 20) + (1 << 20)
 
 
 # Single values.

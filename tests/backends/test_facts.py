@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from hostler.backends.facts import input_of, link_up_of, progress_of, telemetry_of
+from hostler.backends.bounds import NodeFault
+from hostler.backends.facts import going_of, gpu_of, input_of, link_up_of, progress_of, telemetry_of, understood
 from hostler.model.codec import record_fault
 from hostler.model.inputs import Ended, Found, Progress, Returned, Searched, Started, Telemetry, Trouble, WorkerRefused
 from hostler.model.telemetry import USERS_MOST, DeviceTelemetry, DeviceUser
@@ -203,3 +204,37 @@ def test_last_words_are_taken_as_far_as_they_are_text() -> None:
 def test_how_memory_limits_are_kept_is_taken_as_far_as_it_is_known(told: Any) -> None:
     hello = {"agent": "a", "incarnation": 1, "boot": "b", "attempts": [], "chunks": [], "memory_limits": told}
     assert link_up_of("n", hello).memory_limits == (told if told in ("cgroup", "watched") else None)
+
+
+def test_texts_of_a_node_are_cut_at_their_lengths() -> None:
+    long = "x" * 10_000
+    assert gpu_of({"kind": "cuda", "index": 0, "model": long}).model == "x" * 128
+    assert going_of("n", long).why == "x" * 500
+    with pytest.raises(NodeFault) as caught, understood("n", "its state"):
+        raise ValueError(long)
+    assert str(caught.value).endswith(f": ValueError: {'x' * (300 - len('ValueError: '))}")
+
+
+@pytest.mark.parametrize(("told", "reads"), [(True, True), (False, False), (None, False), (1, False), ("yes", False)])
+def test_agent_reads_devices_only_where_it_tells_so(told: Any, reads: bool) -> None:
+    hello = {"agent": "a", "incarnation": 1, "boot": "b", "attempts": [], "chunks": [], "samples": told}
+    assert link_up_of("n", hello).reads_devices is reads
+
+
+@pytest.mark.parametrize("pid", [0, 1, 2**31 - 1])
+def test_number_of_a_process_is_kept_up_to_what_a_system_gives(pid: int) -> None:
+    devices = [{"index": 0, "kind": "cuda", "processes": [{"pid": pid}, {"pid": 2**31}]}]
+    users = telemetry_of("n", {"type": "telemetry", "at": 5.0, "devices": devices}).devices["n/cuda0"].users
+    assert users == (DeviceUser(pid=pid), DeviceUser(pid=0))
+
+
+@pytest.mark.parametrize("utilization", [0.0, 0.5, 1.0])
+def test_utilization_is_a_share(utilization: float) -> None:
+    device = {"index": 0, "kind": "cuda", "utilization": utilization}
+    heard = telemetry_of("n", {"type": "telemetry", "at": 5.0, "devices": [device]})
+    assert heard.devices["n/cuda0"].utilization == utilization
+
+
+def test_start_that_cannot_be_read_ends_no_attempt() -> None:
+    heard = input_of("n", {"seq": 1, "fact": "started", "attempt": "j1.1", "pid": -1, "pid_start": 8, "at": 1.0})
+    assert isinstance(heard, Trouble)

@@ -244,6 +244,15 @@ def test_faults_of_one_node_are_recorded_at_a_bounded_rate_and_the_rest_is_count
     assert [each.what for each in driver.of(events.TroubleRecorded)] == ["mine"]
 
 
+def test_faults_of_a_node_have_a_minute_each() -> None:
+    """Twenty per minute, as `docs/guides/security.md` promises."""
+    own = conduct.Conduct()
+    assert [own.records(100.0) for _ in range(22)] == [True] * 20 + [False] * 2
+    assert not own.records(159.9)
+    assert own.take_counted() == 3
+    assert [own.records(160.0) for _ in range(21)] == [True] * 20 + [False]
+
+
 def test_inventory_that_cannot_be_kept_is_refused_whole_though_it_names_work_of_others() -> None:
     driver = world()
     for _ in range(30):

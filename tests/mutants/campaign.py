@@ -47,11 +47,12 @@ class Mutant:
 class Campaign:
     """Mutants of both sorts."""
 
-    def __init__(self, root: Path, *, drawn: int, seed: int, only: str, again: bool) -> None:
+    def __init__(self, root: Path, *, drawn: int, seed: int, only: str, group: str, again: bool) -> None:
         self._root = root
         self._drawn = drawn
         self._seed = seed
         self._only = only
+        self._group = group
         self._survivors = frozenset(_survivors(root / KEPT)) if again else None
 
     def show(self) -> None:
@@ -61,7 +62,7 @@ class Campaign:
                 self._planted_source(planted.name)
                 print(f"{planted.kind:20} {planted.name}")
         for each in drawn(self._root, self._drawn, self._seed):
-            if self._is_asked(each.name):
+            if self._is_asked(each.name, each.group):
                 print(f"{each.group:20} {each.name}")
 
     def play(self, jobs: int) -> int:
@@ -103,7 +104,7 @@ class Campaign:
             )
 
     def _drawn_ones(self, copies: Sequence[Copy], scratch: Path) -> Iterable[Mutant]:
-        chosen = [each for each in drawn(self._root, self._drawn, self._seed) if self._is_asked(each.name)]
+        chosen = [each for each in drawn(self._root, self._drawn, self._seed) if self._is_asked(each.name, each.group)]
         groups = [name for name in GROUPS if any(each.group == name for each in chosen)]
         with ThreadPoolExecutor(len(copies)) as pool:
             found = pool.map(_reach, cycle(copies), groups, repeat(scratch))
@@ -115,7 +116,7 @@ class Campaign:
                 kind=each.group,
                 file=each.file,
                 source=mutated(self._root, each),
-                tests=own.of(each.file, each.line, GROUPS[each.group].tests),
+                tests=own.of(each.file, each.line),
                 patience_s=_patience_s(own.seconds),
             )
 
@@ -126,7 +127,9 @@ class Campaign:
         except NotThere as error:
             raise Unfit(f"{name} does not fit the code: {error}") from error
 
-    def _is_asked(self, name: str) -> bool:
+    def _is_asked(self, name: str, group: str = "") -> bool:
+        if self._group and group != self._group:
+            return False
         return self._only in name and (self._survivors is None or name in self._survivors)
 
 
@@ -155,6 +158,8 @@ def _play_all(mutants: Sequence[Mutant], copies: Sequence[Copy]) -> Iterable[tup
         free.put(copy)
 
     def play(mutant: Mutant) -> Outcome:
+        if not mutant.tests:
+            return Outcome(verdict=Verdict.SURVIVES, by="no test reaches it")
         copy = free.get()
         try:
             return copy.play(mutant.file, mutant.source, mutant.tests, mutant.patience_s)
@@ -164,7 +169,12 @@ def _play_all(mutants: Sequence[Mutant], copies: Sequence[Copy]) -> Iterable[tup
     with ThreadPoolExecutor(len(copies)) as pool:
         waited = {pool.submit(play, each): each for each in mutants}
         for number, done in enumerate(as_completed(waited), 1):
-            mutant, found = waited[done], done.result()
+            mutant = waited[done]
+            try:
+                found = done.result()
+            except Unplayable:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
             print(f"{number:4} {found.verdict:9} {mutant.kind:18} {mutant.name}  {found.by}", flush=True)
             yield mutant.name, found
 

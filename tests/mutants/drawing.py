@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from random import Random
+from warnings import catch_warnings
 
 from hostler.model.record import record
 from tests.mutants.places import SOURCE, symbol_at
@@ -102,8 +104,33 @@ def drawn(root: Path, number: int, seed: int) -> list[Drawn]:
     for left, name in zip(range(len(places), 0, -1), sorted(places, key=lambda each: len(places[each])), strict=True):
         own = places[name]
         chosen = random.sample(sorted(own), min(len(own), (number - len(found)) // left))
-        found.extend(random.choice(own[place]) for place in chosen)
+        picked = [random.choice(own[place]) for place in chosen]
+        found.extend(_readable(root, picked, own, Random(f"{seed} {name}")))
     return [_in_full(root, each) for each in found]
+
+
+def _readable(
+    root: Path, picked: Sequence[Drawn], own: Mapping[tuple[str, int], Sequence[Drawn]], spare: Random
+) -> Iterator[Drawn]:
+    """The same, with another of its line, else of a line that was not drawn, for each that is not Python.
+
+    Cosmic-ray takes the `*` of a signature and the `**` of a dict for operators; any test notices that.
+    """
+    left = sorted(own.keys() - {(each.file, each.line) for each in picked})
+    others = iter(spare.sample(left, len(left)))
+    for each in picked:
+        places = chain([(each.file, each.line)], others)
+        made = (spare.sample(own[place], len(own[place])) for place in places)
+        yield next(other for other in chain([each], chain.from_iterable(made)) if _is_python(mutated(root, other)))
+
+
+def _is_python(source: str) -> bool:
+    try:
+        with catch_warnings(action="ignore", category=SyntaxWarning):
+            compile(source, "mutant", "exec")
+    except SyntaxError:
+        return False
+    return True
 
 
 def _by_place(root: Path, group: str) -> dict[tuple[str, int], list[Drawn]]:

@@ -15,8 +15,15 @@ from hostler.model.record import record
 from tests.mutants.places import SOURCE
 
 PYTEST = ("-m", "pytest", "-x", "-q", "--timeout", "900", "--tb", "short", "--hypothesis-profile", "same-examples")
-PASSED, FAILED, INTERRUPTED = 0, 1, 2
-"""Exit statuses of pytest; the third: a file of tests could not be imported."""
+ALL = "not long"
+"""What CI plays for every change has to notice a mutant: `make test` and `make test-services`,"""
+TIERS = ("not long and not services", "services and not long")
+"""one after the other: a mutant that the first notices needs no PostgreSQL."""
+PASSED, FAILED, INTERRUPTED, MISUSED, EMPTY = 0, 1, 2, 4, 5
+"""Exit statuses of pytest. Interrupted: a file of tests could not be imported; misused: a `conftest.py` could not be
+imported, or a file of single tests that are asked for (`UNLOADED`), or there is no such test; empty: none is of the
+tier."""
+UNLOADED = ("while loading conftest", "found no collectors for")
 
 
 class Verdict(StrEnum):
@@ -66,7 +73,11 @@ class Copy:
         before = path.read_text()
         self._write(path, source)
         try:
-            return outcome(self.root, tests, patience_s)
+            for tier in TIERS:
+                found = outcome(self.root, tests, patience_s, tier)
+                if found.verdict is not Verdict.SURVIVES:
+                    break
+            return found
         finally:
             self._write(path, before)
 
@@ -78,17 +89,18 @@ class Copy:
         os.utime(path, (at, at))
 
 
-def outcome(root: Path, tests: Sequence[str], patience_s: float) -> Outcome:
+def outcome(root: Path, tests: Sequence[str], patience_s: float, tier: str = ALL) -> Outcome:
     """What tests make of the tree as it is. Raises `Unplayable`."""
-    process = started(root, [*PYTEST, *tests])
+    process = started(root, [*PYTEST, "-m", tier, *tests])
     try:
         out, _ = process.communicate(timeout=patience_s)
     except subprocess.TimeoutExpired:
         _end(process)
         return Outcome(verdict=Verdict.HANGS)
-    if process.returncode == PASSED:
+    if process.returncode in (PASSED, EMPTY):
         return Outcome(verdict=Verdict.SURVIVES)
-    if process.returncode in (FAILED, INTERRUPTED):
+    unloaded = process.returncode == MISUSED and any(each in out for each in UNLOADED)
+    if process.returncode in (FAILED, INTERRUPTED) or unloaded:
         failed = [line for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         by = failed[0].split(" ")[1] if failed else "an error of collection"
         return Outcome(verdict=Verdict.KILLED, by=by, said=out[-2000:])

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from xml.etree import ElementTree
 
 from hostler.model.record import record
 from tests.mutants.drawing import Group
 from tests.mutants.places import SOURCE
-from tests.mutants.playing import PYTEST, Unplayable, started
+from tests.mutants.playing import ALL, PYTEST, Unplayable, started
 
 RULES = """[run]
 dynamic_context = test_function
@@ -21,6 +23,8 @@ concurrency = thread
 data_file = {data}
 """
 WHOLE_S = 3600
+ELSEWHERE = ""
+"""What coverage calls all that does not run in the thread of a test: imports, fixtures, servers, pools of threads."""
 
 
 @record
@@ -28,20 +32,28 @@ class Reach:
     """Tests by the lines of each file that they reach, and how long all tests of a group take."""
 
     tests: Mapping[str, Mapping[int, Sequence[str]]]
+    missed: Mapping[str, frozenset[int]]
+    """Lines that nothing reaches."""
+    all: Sequence[str]
+    """All tests, the quick ones first."""
     seconds: float
 
-    def of(self, file: str, line: int, otherwise: Sequence[str]) -> Sequence[str]:
-        """Tests that reach a line; all of the group where none does by itself: it may be reached while importing."""
-        return self.tests.get(file, {}).get(line) or otherwise
+    def of(self, file: str, line: int) -> Sequence[str]:
+        """Tests that reach a line; none for one that nothing reaches, all where it is not known which."""
+        if line in self.missed.get(file, ()):
+            return ()
+        return self.tests.get(file, {}).get(line) or self.all
 
 
 def measured(root: Path, group: Group, scratch: Path) -> Reach:
     """Play the tests of a group without a mutant. Raises `Unplayable` where one fails."""
     scratch.mkdir(parents=True, exist_ok=True)
-    rules, data, report = scratch / "coveragerc", scratch / "data", scratch / "report.json"
+    rules, data, report, times = (scratch / each for each in ("coveragerc", "data", "report.json", "times.xml"))
     rules.write_text(RULES.format(data=data))
     began_at = time.monotonic()
-    process = started(root, ["-m", "coverage", "run", f"--rcfile={rules}", *PYTEST, *group.tests])
+    process = started(
+        root, ["-m", "coverage", "run", f"--rcfile={rules}", *PYTEST, "-m", ALL, f"--junitxml={times}", *group.tests]
+    )
     try:
         out, _ = process.communicate(timeout=WHOLE_S)
     except subprocess.TimeoutExpired as error:
@@ -54,17 +66,40 @@ def measured(root: Path, group: Group, scratch: Path) -> Reach:
     said, _ = told_process.communicate(timeout=WHOLE_S)
     if told_process.returncode != 0:
         raise Unplayable(f"coverage cannot report: {said[-600:]}")
-    files = json.loads(report.read_text())["files"]
+    files, taken = json.loads(report.read_text())["files"], _seconds(times)
+    every = _nodes(root, taken, taken)
     return Reach(
         tests={
             file: {
-                int(line): tuple(dict.fromkeys(filter(None, (_node(root, each) for each in contexts))))
+                int(line): _reaching(_nodes(root, contexts, taken), every if ELSEWHERE in contexts else ())
                 for line, contexts in files.get(f"{SOURCE}/{file}", {}).get("contexts", {}).items()
             }
             for file in group.files
         },
+        missed={file: frozenset(files.get(f"{SOURCE}/{file}", {}).get("missing_lines", ())) for file in group.files},
+        all=every,
         seconds=seconds,
     )
+
+
+def _seconds(times: Path) -> Mapping[str, float]:
+    """How long each test took, under the name that coverage has for it: a slow one need not notice what a quick one
+    does, and many a defect makes it slower."""
+    taken: dict[str, float] = defaultdict(float)
+    for case in ElementTree.parse(times).iter("testcase"):
+        taken[f"{case.attrib['classname']}.{case.attrib['name'].partition('[')[0]}"] += float(case.attrib["time"])
+    return taken
+
+
+def _nodes(root: Path, contexts: Iterable[str], taken: Mapping[str, float]) -> tuple[str, ...]:
+    """The tests of these contexts, the quick ones first."""
+    ordered = sorted(contexts, key=lambda each: (taken.get(each, 0.0), each))
+    return tuple(dict.fromkeys(filter(None, (_node(root, each) for each in ordered))))
+
+
+def _reaching(known: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """Those that are known to reach a line, and then those that may."""
+    return tuple(dict.fromkeys((*known, *others)))
 
 
 def _node(root: Path, context: str) -> str | None:

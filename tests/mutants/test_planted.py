@@ -5,14 +5,19 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from tests.mutants import drawing
+from tests.mutants.drawing import Drawn
 from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.places import SOURCE, NotThere, Place, replaced, symbol_at
 from tests.mutants.planted import PLANTED, Planted
 from tests.mutants.playing import Copy, Unplayable, Verdict, outcome
+from tests.mutants.reaching import Reach, _reaching, _seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {"durability", "order", "fencing", "validation", "limits", "access", "counting"}
@@ -68,6 +73,42 @@ def test_symbol_of_a_line_is_the_innermost() -> None:
     assert [symbol_at(source, line) for line in (1, 2, 5, 8)] == ["A", "A.b", "A.b", ""]
 
 
+def test_mutant_that_is_not_python_is_replaced_in_the_drawing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another one of its line; where the line has none, by one of a line that was not drawn."""
+
+    def made(line: int, operator: str) -> Drawn:
+        return Drawn(group="ledger", file="sums.py", operator=operator, occurrence=0, line=line)
+
+    def places(*lines: Sequence[str]) -> dict[tuple[str, int], list[Drawn]]:
+        return {("sums.py", at): [made(at, each) for each in line] for at, line in enumerate(lines)}
+
+    monkeypatch.setattr(drawing, "mutated", lambda _, mutant: mutant.operator)
+    own = places(["x = 1"], ["{//x}", "x = 2"], ["{^x}"], ["def f(a, |, b): ...", "x = 3"])
+    picked = [own["sums.py", at][0] for at in range(3)]
+    found = drawing._readable(tmp_path, picked, own, Random(1))
+    assert [(each.line, each.operator) for each in found] == [(0, "x = 1"), (1, "x = 2"), (3, "x = 3")]
+
+
+def test_tests_of_a_line_are_those_that_reach_it(tmp_path: Path) -> None:
+    reach = Reach(
+        tests={"sums.py": {1: (), 3: ("quick", "slow")}},
+        missed={"sums.py": frozenset({4})},
+        all=("quick", "other", "slow"),
+        seconds=1.0,
+    )
+    assert reach.of("sums.py", 3) == ("quick", "slow")
+    assert reach.of("sums.py", 1) == ("quick", "other", "slow"), "it is not known which reach it"
+    assert reach.of("sums.py", 2) == ("quick", "other", "slow"), "the rest of a statement"
+    assert reach.of("sums.py", 4) == ()
+    assert _reaching(("slow",), ("quick", "slow")) == ("slow", "quick"), "it is reached in another thread, too"
+    times = tmp_path / "times.xml"
+    times.write_text(
+        '<testsuites><testsuite><testcase classname="tests.a.TestB" name="test_c[1]" time="0.25"/>'
+        '<testcase classname="tests.a.TestB" name="test_c[2]" time="0.5"/></testsuite></testsuites>'
+    )
+    assert _seconds(times) == {"tests.a.TestB.test_c": 0.75}
+
+
 @pytest.mark.services
 def test_mutants_are_killed_survive_or_hang(tmp_path: Path) -> None:
     """Each is taken out again before the next."""
@@ -77,6 +118,8 @@ def test_mutants_are_killed_survive_or_hang(tmp_path: Path) -> None:
         f"{SOURCE}/sums.py": MODULE,
         "tests/test_sums.py": NOTICING,
         "conftest.py": "from hypothesis import settings\nsettings.register_profile('same-examples')\n",
+        "tests/loaded/conftest.py": "import hostler.sums\n",
+        "tests/loaded/test_nothing.py": "def test_nothing():\n    pass\n",
         "tests/test_failing.py": "def test_failing():\n    assert not 1\n",
     }.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -89,10 +132,17 @@ def test_mutants_are_killed_survive_or_hang(tmp_path: Path) -> None:
     assert copy.play("sums.py", MODULE.replace("2 *", "number *"), own, 60).verdict is Verdict.SURVIVES
     assert copy.play("sums.py", MODULE.replace("+= 1", "-= 1"), own, 5).verdict is Verdict.HANGS
     assert copy.play("sums.py", "nonsense(", own, 60).verdict is Verdict.KILLED
+    assert copy.play("sums.py", "1 / 0", ["tests/loaded/test_nothing.py"], 60).verdict is Verdict.KILLED
+    one = ["tests/test_sums.py::test_double"]
+    assert copy.play("sums.py", "1 / 0", one, 60).verdict is Verdict.KILLED
+    assert outcome(copy.root, one, 60).verdict is Verdict.SURVIVES
+    assert copy.play("sums.py", MODULE, ["tests/loaded/test_nothing.py"], 60).verdict is Verdict.SURVIVES
     assert outcome(copy.root, own, 60).verdict is Verdict.SURVIVES
     assert outcome(copy.root, ["tests/test_failing.py"], 60).verdict is Verdict.KILLED
     with pytest.raises(Unplayable):
         outcome(copy.root, ["tests/test_gone.py"], 60)
+    with pytest.raises(Unplayable):
+        outcome(copy.root, ["tests/test_sums.py::test_gone"], 60)
 
 
 @pytest.mark.services

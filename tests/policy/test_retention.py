@@ -153,6 +153,26 @@ def test_two_copies_do_not_prove_each_other() -> None:
     assert made.kept == {Obstacle.COPIES: (2, 20)}
 
 
+def test_segment_of_which_nothing_more_is_known_stays() -> None:
+    """Every field that may be left out is what lets a file stay."""
+    least = Found(
+        path="a", kind=FileKind.ARTIFACT, bytes=1, used_at=0.0, place="here", artifact=GAMES, standing=Standing.GAMES
+    )
+    proved = replace(least, copies=read("bucket", "rig"))
+    assert judged(least, PLACES, RULES, AT) is Obstacle.NOT_EXPORTED
+    assert judged(proved, PLACES, RULES, AT) is Obstacle.NOT_EXPORTED
+    assert judged(replace(least, exported=True), PLACES, RULES, AT) is Obstacle.COPIES
+    assert isinstance(judged(replace(proved, exported=True), PLACES, RULES, AT), Deletion)
+
+
+def test_plan_with_copies_of_one_artifact_has_all_other_files_too() -> None:
+    everywhere = read("here", "bucket", "rig")
+    twins = [replace(SEGMENT, place=place, path=place, copies=everywhere) for place in ("here", "bucket", "rig")]
+    files = [file(FileKind.LOG, 8 * DAY_S), file(FileKind.LOG, 9 * DAY_S), *twins]
+    made = plan([*files, file(FileKind.CACHE, 2 * DAY_S)], PLACES, RULES, AT)
+    assert [each.rule for each in made.deletions] == [Rule.CACHE, Rule.LOG, Rule.LOG, Rule.EXPORTED]
+
+
 def test_what_stays_in_a_plan_for_want_of_copies_alone_is_told_the_oldest_first() -> None:
     ages = [*range(SHORT_MOST, SHORT_MOST * 2 + 7), *range(SHORT_MOST)]
     files = [replace(SEGMENT, path=f"{age:06}", used_at=float(age)) for age in ages]

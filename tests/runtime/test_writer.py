@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import chain
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,6 +15,7 @@ from hostler.model.events import Entry, TroubleRecorded
 from hostler.policy.leadership import Tenure
 from hostler.runtime import writer as writing
 from hostler.runtime.clock import monotonic
+from hostler.runtime.controller import WRITER_PATIENCE_S
 from hostler.runtime.writer import Writer
 from hostler.store import Batch
 from tests.patience import PATIENCE_S
@@ -96,6 +98,25 @@ def test_a_full_disk_is_told_and_waited_out() -> None:
     assert told[-1] is None
 
 
+def test_store_that_stays_broken_is_tried_after_the_longest_rest_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writing, "RETRY_S", (0.001, 0.002))
+    journal, done, told = FakeJournal(), [], []
+
+    def on_trouble(error: StoreError | None) -> None:
+        told.append(error)
+        if len(told) == 6:
+            journal.broken.clear()
+
+    journal.broken.set()
+    writer = writer_on(journal, on_trouble)
+    writer.write(batch(1), lambda: done.append(1))
+    assert writer.close(PATIENCE_S)
+    assert done == [1]
+    assert [type(each) for each in told] == [StoreFull] * 6 + [type(None)]
+
+
 def test_closing_gives_up_a_store_that_stays_broken_and_says_so() -> None:
     journal, done = FakeJournal(), []
     journal.broken.set()
@@ -103,6 +124,22 @@ def test_closing_gives_up_a_store_that_stays_broken_and_says_so() -> None:
     writer.write(batch(1), lambda: done.append(1))
     assert not writer.close(0.05)
     assert done == []
+
+
+def test_closing_waits_six_seconds_at_most_for_a_database_that_does_not_return() -> None:
+    """Five for what can still be written, and one more for the call that is under way."""
+    journal = FakeJournal()
+    waits: list[float] = []
+    journal.gate.clear()
+    writer = writer_on(journal)
+    writer.write(batch(1), lambda: None)
+    thread = writer._thread
+    writer._thread = Mock(join=waits.append, is_alive=lambda: True)
+    assert not writer.close(WRITER_PATIENCE_S)
+    assert waits == [5.0, 1.0]
+    journal.gate.set()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
 
 
 class Led(FakeJournal):

@@ -14,6 +14,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import event, text
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from hostler.core import Core
 from hostler.core.views import job_view
@@ -292,6 +293,10 @@ def test_what_was_written_before_another_took_over_does_not_say_that_one_still_l
     with pytest.raises(StoreFenced, match="controller 1 leads no more: 2 has taken over"):
         first.append([batch(trouble(1))])
     assert list(second.read()) == [trouble(1)]
+    second.append([batch(trouble(2), trouble(3))])
+    with pytest.raises(StoreFenced, match="controller 1 leads no more: 2 has taken over"):
+        first.append([batch(trouble(1))])
+    assert list(second.read()) == [trouble(1), trouble(2), trouble(3)]
     first.close()
     second.close()
 
@@ -347,6 +352,15 @@ def test_a_store_locked_by_another_program_says_so(tmp_path: Path, monkeypatch: 
     other.dispose()
     journal.append([batch(trouble(1))])
     journal.close()
+
+
+@pytest.mark.parametrize("what", ["connect", "begin"])
+def test_pool_without_a_free_connection_is_a_busy_store(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(journal._engine, what, Mock(side_effect=PoolTimeout("QueuePool limit reached")))
+    with pytest.raises(StoreBusy, match="all connections to the database are in use"):
+        journal.newest_seq() if what == "connect" else journal.save_snapshot(Snapshot(seq=1, at=1.0, data=b"x"))
 
 
 def test_a_full_disk_is_told_and_nothing_is_lost(small_disk: Path) -> None:

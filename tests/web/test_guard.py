@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Sequence
+from typing import Any, cast
+from urllib.parse import urlencode
 
-from tests.web.core_desk import TOKEN, Window
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from hostler.web.door import Doorman, digest_of
+from hostler.web.guard import Guard
+from tests.web.core_desk import TOKEN, CoreDesk, Window, door
 
 KNOWN = f"Bearer {TOKEN}"
 
@@ -62,3 +69,66 @@ def test_answers_are_not_kept_by_anyone(served: Window) -> None:
     headers = served.get("/status").headers
     assert headers["cache-control"] == "no-store"
     assert headers["x-content-type-options"] == "nosniff"
+
+
+class Behind:
+    """An application behind a guard, and the requests of a session: what of a form reaches it."""
+
+    def __init__(self) -> None:
+        desk = CoreDesk()
+        self.doorman = Doorman(door(desk), cast("Any", desk))
+        self.session = self.doorman.sessions.begin(digest_of(TOKEN))
+        self.csrf = self.doorman.sessions.csrf(self.session.rpartition(".")[0])
+        self.read: list[Message] = []
+        self.status = 0
+
+    async def application(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.read += [await receive(), await receive()]
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def post(self, *messages: Message) -> None:
+        """Send a form in these pieces; after them the browser goes."""
+        headers = {
+            "host": "127.0.0.1",
+            "cookie": f"{self.doorman.sessions.cookie}={self.session}",
+            "content-type": "application/x-www-form-urlencoded",
+        }
+        scope = {
+            "type": "http", "method": "POST", "path": "/api/v1/jobs", "raw_path": b"/api/v1/jobs", "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+            "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2),
+        }  # fmt: skip
+        pieces = iter([*messages, {"type": "http.disconnect"}])
+
+        async def receive() -> Message:
+            return next(pieces)
+
+        async def send(message: Message) -> None:
+            self.status = message.get("status", self.status)
+
+        await Guard(self.application, self.doorman)(scope, receive, send)
+
+
+def piece(body: bytes, **more: Any) -> Message:
+    return {"type": "http.request", "body": body, **more}
+
+
+async def test_form_that_proved_a_write_reaches_the_application_once_and_whole() -> None:
+    behind = Behind()
+    form = urlencode({"csrf": behind.csrf, "name": "ann"}).encode()
+    await behind.post(piece(form[:10], more_body=True), piece(form[10:]))
+    assert behind.status == 200
+    assert behind.read == [
+        {"type": "http.request", "body": form, "more_body": False},
+        {"type": "http.disconnect"},
+    ]
+
+
+@pytest.mark.parametrize(("fields", "status"), [(["", "0"], 200), (["0", ""], 403), (["0", "0"], 403)])
+async def test_first_of_several_csrf_fields_counts(fields: Sequence[str], status: int) -> None:
+    behind = Behind()
+    form = urlencode([("csrf", each or behind.csrf) for each in fields]).encode()
+    await behind.post(piece(form))
+    assert behind.status == status
+    assert bool(behind.read) is (status == 200)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
+import inspect
 import re
 import socket
 from collections.abc import Iterator, Mapping
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from starlette.datastructures import Headers
 
 from hostler.model.access import Scope
-from hostler.web.door import Proxy, digest_of
+from hostler.web.door import Door, Proxy, Visitor, _is_one_of, digest_of
 from hostler.web.limits import FAILURES_MOST, WINDOW_S
-from hostler.web.sessions import LIFETIME_S, Sessions
+from hostler.web.once import LIFETIME_S as CODE_LIFETIME_S, OneTimeCodes
+from hostler.web.sessions import LIFETIME_S, Ended, Session, Sessions
 from tests.core.builders import script
 from tests.patience import PATIENCE_S
-from tests.web.core_desk import TOKEN, CoreDesk, Reply, Window, window
+from tests.web.core_desk import TOKEN, CoreDesk, Reply, Window, door, window
 from tests.web.test_access import make
 from tests.web.test_writing import submit
 
@@ -32,6 +36,10 @@ def log_in(served: Window, token: str = TOKEN, to: str = "/", **headers: str) ->
 
 def cookie_of(reply: Reply) -> str:
     return reply.headers["set-cookie"].partition(";")[0]
+
+
+def by_code(served: Window, code: str) -> Reply:
+    return served.ask("POST", "/login", urlencode({"once": code}).encode(), FORM)
 
 
 @pytest.fixture
@@ -116,6 +124,22 @@ class TestLogin:
             each.close()
         assert sorted(answers) == [b"401"] * FAILURES_MOST + [b"429"] * FAILURES_MOST
 
+    def test_one_time_code_logs_in_once_and_another_text_does_not(self) -> None:
+        desk = CoreDesk()
+        codes = OneTimeCodes(lambda: desk.driver.now)
+        with window(desk, entrance={"codes": codes}) as served:
+            code, late = codes.issue(), codes.issue()
+            assert by_code(served, "wrong").status == 401
+            assert by_code(served, code).status == 303
+            reply = by_code(served, code)
+            assert (reply.status, "set-cookie" in reply.headers) == (401, False)
+            assert b"has been used, or has expired" in reply.body
+            desk.driver.now += CODE_LIFETIME_S
+            assert by_code(served, late).status == 401
+
+    def test_controller_without_one_time_codes_takes_none(self, served: Window) -> None:
+        assert by_code(served, "x").status == 401
+
     def test_the_page_needs_nothing_that_the_policy_forbids(self, served: Window) -> None:
         reply = served.ask("GET", "/login", headers={})
         policy = reply.headers["content-security-policy"]
@@ -128,6 +152,15 @@ class TestLogin:
 
 
 class TestSession:
+    def test_it_lasts_for_twelve_hours(self) -> None:
+        at = 1000.0
+        sessions = Sessions(KEY, lambda: at)
+        headers = begun(sessions)
+        at += 12 * 3600 - 1
+        assert sessions.found(headers) is not None
+        at += 1
+        assert sessions.found(headers) is None
+
     def test_it_ends_by_itself(self, served: Window, logged_in: Mapping[str, str]) -> None:
         served.desk.driver.now += LIFETIME_S - 1
         assert served.ask("GET", "/status", headers=logged_in).status == 200
@@ -315,6 +348,32 @@ class TestProxy:
 
     def test_without_one_nobody_is_believed(self, served: Window) -> None:
         assert served.ask("GET", "/status", headers={"X-Forwarded-User": "anna"}).status == 401
+
+
+@pytest.mark.parametrize("address", ["", "unix:", "here", "192.0.2.7.1"])
+def test_address_that_is_none_is_no_proxy(address: str) -> None:
+    assert not _is_one_of(address, frozenset({"127.0.0.1", "", "here"}))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::ffff:127.0.0.1", "fe80::1%eth0"])
+def test_address_of_a_proxy_is_known_in_each_of_its_forms(address: str) -> None:
+    assert _is_one_of(address, frozenset({"127.0.0.1", "fe80::1"}))
+
+
+@pytest.mark.parametrize("shape", [Door, Proxy, Visitor, Session, Ended])
+def test_values_that_access_depends_on_are_made_by_name_and_never_changed(shape: Any) -> None:
+    parameters = inspect.signature(shape).parameters.values()
+    assert {each.kind for each in parameters} == {inspect.Parameter.KEYWORD_ONLY}
+    made = object.__new__(shape)
+    for each in dataclasses.fields(shape):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(made, each.name, None)
+
+
+def test_secrets_of_the_door_are_not_in_its_text() -> None:
+    text = repr(door(key=b"0123456789abcdef"))
+    assert TOKEN not in text
+    assert "0123456789abcdef" not in text
 
 
 class TestNames:

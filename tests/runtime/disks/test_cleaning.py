@@ -84,6 +84,19 @@ async def test_what_lies_there_is_known_by_where_it_lies(yard: Yard) -> None:
     }
 
 
+async def test_old_checkpoints_of_a_training_are_buried_and_come_back(yard: Yard) -> None:
+    work = yard.roots["artifacts"] / "work" / ORDER
+    names = [f"checkpoint-00000000{number}-{number:016x}.safetensors" for number in range(5)]
+    for number, name in enumerate(names):
+        yard.aged(work / name, (9 - number) * DAY_S)
+    yard.orders = {ORDER: JobState.FAILED}
+    done = await yard.clean()
+    assert sorted(done.files) == [f"{WORKED}/{ORDER}/{name}" for name in names[:2]]
+    assert sorted(each.name for each in work.iterdir()) == names[2:]
+    await yard.undo()
+    assert sorted(each.name for each in work.iterdir()) == names
+
+
 async def test_it_is_told_before_it_is_moved_and_deleted_when_its_grace_is_over(yard: Yard) -> None:
     games = yard.segment(b"games")
     await yard.copy(games, "shelf", "attic")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from hostler.model.disks import DoomedFile
-from hostler.runtime.disks.tombs import Tombs
+from hostler.model.errors import FilesError
+from hostler.runtime.disks import tombs as tombs_module
+from hostler.runtime.disks.tombs import LIST, Tomb, Tombs
 from hostler.runtime.disks.walking import Moved, split, walk
 
 
@@ -130,3 +133,112 @@ def test_links_and_what_lies_too_deep_are_not_gone_into(logs: Path, tmp_path_fac
     deep.mkdir(parents=True)
     (deep / "out").write_text("deep")
     assert sorted(each.path for each in walk(logs)) == ["ja.1/out", "jb.1/out", "jc.1/out"]
+
+
+def drafted(tombs: Tombs) -> Tomb:
+    """A tombstone of all files of its root; nothing is moved yet."""
+    rows = [
+        (DoomedFile(path=f"{tombs.name}/{each.path}", bytes=1, rule="log", why="old", used_at=0.0), each.identity)
+        for each in walk(tombs.root)
+    ]
+    return tombs.draft(rows, "ann", 1.0, 2.0)
+
+
+def no_hard_links(*_: object, **__: object) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def test_file_comes_back_where_the_file_system_has_no_hard_links(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tombs = Tombs("logs", logs)
+    tomb = drafted(tombs)
+    tombs.open(tomb)
+    tombs.bury(tomb)
+    (logs / "ja.1").mkdir()
+    (logs / "ja.1" / "out").symlink_to("nowhere")
+    (logs / "jb.1").mkdir()
+    (logs / "jb.1" / "out").write_text("another")
+    monkeypatch.setattr(os, "link", no_hard_links)
+    done = tombs.bring_back(tomb, tomb.files, 5.0)
+    assert [each.file.path for each in done.moved] == ["logs/jc.1/out"]
+    assert {each.file.path for each, why in done.left if "another file" in why} == {"logs/ja.1/out", "logs/jb.1/out"}
+    assert (logs / "ja.1" / "out").is_symlink()
+    assert (logs / "jb.1" / "out").read_text() == "another"
+    assert ((logs / "jc.1" / "out").read_text(), (logs / "jc.1" / "out").stat().st_mtime) == ("c", 5.0)
+
+
+def test_fault_other_than_missing_hard_links_leaves_the_file_in_its_tombstone(
+    logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    tombs = Tombs("logs", logs)
+    tomb = drafted(tombs)
+    tombs.open(tomb)
+    tombs.bury(tomb)
+    monkeypatch.setattr(os, "link", broken)
+    done = tombs.bring_back(tomb, tomb.files, 5.0)
+    assert [why for _, why in done.left] == [os.strerror(errno.EIO)] * 3
+    assert all(tombs.are_here(tomb).values())
+
+
+def test_time_of_a_link_target_stays_where_the_link_replaces_a_file_that_comes_back(
+    logs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Between the move and the note of its time another process may put a link in the place of the file."""
+    outside = tmp_path_factory.mktemp("outside") / "precious"
+    outside.write_text("1")
+    os.utime(outside, (7.0, 7.0))
+    put_back = tombs_module._put_back
+
+    def replaced(own: int, buried: str, there: int, name: str) -> None:
+        put_back(own, buried, there, name)
+        os.unlink(name, dir_fd=there)
+        os.symlink(outside, name, dir_fd=there)
+
+    tombs = Tombs("logs", logs)
+    tomb = drafted(tombs)
+    tombs.open(tomb)
+    tombs.bury(tomb)
+    monkeypatch.setattr(tombs_module, "_put_back", replaced)
+    tombs.bring_back(tomb, tomb.files, 5.0)
+    assert outside.stat().st_mtime == 7.0
+
+
+def test_list_of_a_tombstone_is_for_its_owner_alone(logs: Path) -> None:
+    tombs = Tombs("logs", logs)
+    tomb = drafted(tombs)
+    tombs.open(tomb)
+    assert (logs / ".tombstones" / tomb.id / LIST).stat().st_mode & 0o777 == 0o600
+
+
+def test_tombstone_whose_list_cannot_be_written_leaves_nothing(logs: Path) -> None:
+    def full(step: str) -> None:
+        if step == "listed":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    tombs = Tombs("logs", logs, full)
+    with pytest.raises(FilesError, match="make room by hand"):
+        tombs.open(drafted(tombs))
+    assert not list((logs / ".tombstones").iterdir())
+
+
+@pytest.mark.parametrize("root", ["artifacts", "work"])
+def test_file_of_another_root_is_not_moved(logs: Path, root: str) -> None:
+    tombs = Tombs("logs", logs)
+    (seen, *_) = walk(logs)
+    doomed = DoomedFile(path=f"{root}/{seen.path}", bytes=1, rule="log", why="old", used_at=0.0)
+    tomb = tombs.draft([(doomed, seen.identity)], "ann", 1.0, 2.0)
+    tombs.open(tomb)
+    assert [why for _, why in tombs.bury(tomb).left] == [f"{root}/{seen.path} is not below logs"]
+    assert (logs / seen.path).exists()
+
+
+def test_folder_that_is_no_tombstone_any_more_is_not_unreadable(logs: Path) -> None:
+    """A link, or a file, in the place of a tombstone is not gone into."""
+    (logs / ".tombstones").mkdir()
+    (logs / ".tombstones" / "link").symlink_to(logs / "ja.1")
+    (logs / ".tombstones" / "file").write_text("1")
+    (logs / ".tombstones" / "full").mkdir()
+    (logs / ".tombstones" / "full" / "0").write_text("1")
+    assert Tombs("logs", logs).unreadable() == [logs / ".tombstones" / "full"]
