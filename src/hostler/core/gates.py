@@ -76,6 +76,19 @@ def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Re
     )
 
 
+def lasting_refusal(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
+    """What keeps the job off the device until the job, the fleet or a setting changes; not what passes by itself."""
+    node = state.nodes[device.spec.node].spec
+    return (
+        misfit(state, index, job, device)
+        or pools.closed(index, node)
+        or environments.gate(state, job, node, index.now)
+        or _gpu_first(state, index, job, device)
+        or _gpu_by_default(state, index, job, device)
+        or too_long(state, index, job, device, node)
+    )
+
+
 def too_long(state: State, index: Index, job: Job, device: Device, node: NodeSpec) -> Refusal | None:
     """Why this very job would hardly be done there: the node goes away before, or its cluster gives it too little."""
     return (
