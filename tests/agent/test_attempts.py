@@ -98,7 +98,8 @@ def test_only_three_descriptors(agent: Agent) -> None:
     ("argv", "more", "reason", "words"),
     [
         (["no-such-program"], {}, "command", "no such program in PATH"),
-        (["./missing"], {}, "command", "No such file"),
+        (["./missing"], {}, "script", "there is no program './missing' in "),
+        (["/missing"], {}, "command", "No such file"),
         (["/dev"], {}, "command", "Permission denied"),
         (["true"], {"cwd": "/no/such/folder"}, "command", "working directory"),
         (["true", "x" * (1 << 20)], {}, "refused", "too long"),
@@ -110,7 +111,11 @@ def test_only_three_descriptors(agent: Agent) -> None:
         (["true"], {"colour": "red"}, "refused", "colour"),
         (["no-such-program"], {"memory_bytes": 1 << 30}, "command", "no such program"),
         (["/dev"], {"memory_bytes": 1 << 30}, "command", "Permission denied"),
-        (["/bin/sh", "deep/gone.sh", "x"], {}, "command", "there is no file 'deep/gone.sh' in "),
+        (["/bin/sh", "deep/gone.sh", "x"], {}, "script", "there is no file 'deep/gone.sh' in "),
+        (["sh", "gone"], {}, "script", "there is no file 'gone' in "),
+        (["bash", "-euo", "pipefail", "gone"], {}, "script", "there is no file 'gone' in "),
+        (["python3", "-u", "-W", "error", "gone"], {}, "script", "there is no file 'gone' in "),
+        (["sh", "/gone"], {}, "command", "there is no file '/gone' in "),
         (["/usr/bin/python3.8", "/gone.py"], {}, "command", "there is no file '/gone.py' in "),
         (["bash", "gone.sh"], {"cwd": "/no/such/folder"}, "command", "working directory"),
     ],
@@ -130,8 +135,8 @@ def test_what_cannot_be_started(shared_agent: Agent, argv: list[str], more: Json
     "argv",
     [
         ["sh", "-c", "exit 5", "gone.sh"],
-        ["sh", "gone"],
-        ["sh", "-e", "gone.sh"],
+        ["sh", "true"],
+        ["sh", "-ec", "exit 5", "gone.sh"],
         ["true", "gone.py"],
         ["sh", "there.sh"],
     ],
@@ -142,6 +147,26 @@ def test_only_a_script_of_an_interpreter_is_looked_for(shared_agent: Agent, argv
     client.launch(attempt(name, *argv, cwd=str(tmp_path)))
     ended = client.ended(name)
     assert (ended["reason"], ended["exit_code"] is None) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "reason", "words"),
+    [
+        ("exit 5", 0o644, "script", "'./run' in "),
+        ("#!/no/such/shell\nexit 5", 0o755, "command", "its first line names '/no/such/shell'"),
+        ("#!/usr/bin/env no-such-shell\nexit 5", 0o755, "command", "its first line names 'no-such-shell'"),
+    ],
+)
+def test_a_program_of_the_folder_that_cannot_run_is_named(
+    shared_agent: Agent, text: str, mode: int, reason: str, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "run").write_text(text)
+    (tmp_path / "run").chmod(mode)
+    client, name = shared_agent.client(), fresh_name()
+    client.launch(attempt(name, "./run", cwd=str(tmp_path)))
+    ended = client.ended(name)
+    assert (ended["reason"], ended["started_at"]) == (reason, None)
+    assert words in ended["error"]
 
 
 def test_a_program_without_a_format_never_starts(shared_agent: Agent, tmp_path: Path) -> None:

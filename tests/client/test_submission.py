@@ -233,6 +233,57 @@ def test_placeholder_that_nothing_fills_is_a_note(argv: list[str], noted: list[s
     assert file_notes([{**spec, "parameters": {"lr": "1"}}], strict=False, here=False) == []
 
 
+@pytest.mark.parametrize(
+    ("argv", "noted"),
+    [
+        (["python3", "-u", "gone.py"], "there is no file 'gone.py' in "),
+        (["{python}", "-X", "dev", "gone"], "there is no file 'gone' in "),
+        (["bash", "gone"], "there is no file 'gone' in "),
+        (["bash", "-eo", "pipefail", "gone.sh"], "there is no file 'gone.sh' in "),
+        (["bash", "folder"], "'folder' in "),
+        (["python3", "/gone/train.py"], "there is no file '/gone/train.py' on this machine"),
+        (["/gone/program"], "there is no program '/gone/program' on this machine"),
+        (["./plain.py"], "'./plain.py' in "),
+        (["./shebang"], "the first line of './shebang' names '/gone/shell'"),
+        (["./found"], "the first line of './found' names 'gone-shell'"),
+        (["python3", "-u", "plain.py"], None),
+        (["python3", "folder"], None),
+        (["bash", "true"], None),
+        (["python3", "-m", "gone", "gone.py"], None),
+        (["./good"], None),
+    ],
+)
+def test_program_or_script_that_is_missing_is_a_note(argv: list[str], noted: str | None, tmp_path: Path) -> None:
+    first_lines = {
+        "shebang": "#!/gone/shell",
+        "found": "#!/usr/bin/env gone-shell",
+        "good": "#!/bin/sh",
+        "plain.py": "",
+    }
+    for name, line in first_lines.items():
+        (tmp_path / name).write_text(line + "\n")
+        (tmp_path / name).chmod(0o644 if name == "plain.py" else 0o755)
+    (tmp_path / "folder").mkdir()
+    spec = {"name": "n", "payload": {"kind": "script", "argv": argv, "cwd": str(tmp_path)}}
+    found = file_notes([spec], strict=False, here=True)
+    assert (found[0][: len(noted)] if noted and found else None, len(found)) == (noted, noted is not None)
+    if noted is not None:
+        with pytest.raises(UsageError, match="Nothing was submitted"):
+            file_notes([spec], strict=True, here=True)
+
+
+@pytest.mark.parametrize(("name", "noted"), [("gone", "there is no folder '"), ("file", "' is a file, and the job is")])
+def test_missing_folder_of_a_job_in_place_is_a_note(name: str, noted: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    payload = {"kind": "script", "argv": ["ls"], "cwd": str(tmp_path / name), "in_place": True}
+    (found,) = file_notes([{"name": "n", "payload": payload}], strict=False, here=True)
+    assert noted in found
+    with pytest.raises(UsageError, match="Nothing was submitted"):
+        file_notes([{"name": "n", "payload": payload}], strict=True, here=True)
+    payload["cwd"] = str(tmp_path)
+    assert file_notes([{"name": "n", "payload": payload}], strict=True, here=True) == []
+
+
 def test_refused_field_is_named_as_its_caller_named_it() -> None:
     told = "the jobs were refused, none was submitted: " + "; ".join(
         f"jobs[{n}].{field}: should be more" for n in range(2) for field in ("resources.gpus", "walltime_s")

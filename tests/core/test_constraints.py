@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from hostler.core.explain import explain_job
-from hostler.core.notes import gpu_by_default
+from hostler.core.notes import gpu_by_default, notes_of
 from hostler.core.slices import finished
 from hostler.core.stuck import is_stuck
 from hostler.model.events import AttemptLeased, ChunkLeased
 from hostler.model.fleet import NodeSpec
-from hostler.model.inputs import Begin, LinkDown, NodeFound
+from hostler.model.inputs import Begin, CordonDevice, LinkDown, NodeFound
 from hostler.model.work import DeviceKind, JobSpec, JobState, Resources, ScriptPayload, WorkKind
 from tests.core.builders import Driver, ended, link_up, node, replayed, script, sweep
 
@@ -132,6 +132,35 @@ def test_script_without_a_device_takes_a_cpu_slot_where_no_gpu_fits_it() -> None
     driver = fleet_of(mixed("n"), node("m"))
     driver.submit(script("a", resources=Resources(nodes=("m",))), script("b", resources=Resources(providers=())))
     assert places(driver) == {"j1": "m/cpu0", "j2": "n/cuda0"}
+
+
+@pytest.mark.parametrize(
+    "need", [Resources(exclude_gpu_models=("4090", "3090")), Resources(gpu_models=("A100",))], ids=["excluded", "named"]
+)
+def test_script_without_a_device_that_takes_none_of_the_gpu_models_waits_with_a_note(need: Resources) -> None:
+    driver = fleet_of(mixed("n"), card("b", "NVIDIA GeForce RTX 3090"))
+    ids = driver.submit(script("a", resources=need), script("b", resources=replace(need, device="any")))
+    state, index = driver.state, driver.core.index
+    assert driver.job_state("j1") is JobState.PENDING
+    (note, *_) = finished(notes_of(state, index, [state.jobs["j1"]]))
+    assert not note.fits
+    assert "(GPU model, " in note.why
+    if need.exclude_gpu_models:
+        assert "with `--device any` it would take n/cpu0, too" in note.why
+        assert waiting_for_gpu(driver, ids) == 1
+        assert places(driver) == {"j2": "n/cpu0"}
+        driver.tell(ended("j2.1"))
+    assert is_stuck(state, index, ["n", "b"])
+    driver.tell(NodeFound(node=card("c", "NVIDIA A100-SXM4-80GB")), link_up("c"))
+    assert places(driver)["j1"] == "c/cuda0"
+
+
+def test_script_without_a_device_is_noted_where_the_only_gpu_is_cordoned() -> None:
+    driver = fleet_of(mixed("n"))
+    driver.tell(CordonDevice(device="n/cuda0", why="a new fan", who="ann"))
+    driver.submit(script())
+    (note,) = finished(notes_of(driver.state, driver.core.index, [driver.state.jobs["j1"]]))
+    assert (note.fits, "a new fan" in note.why) == (True, True)
 
 
 def test_script_without_a_device_waits_while_the_node_of_the_gpu_is_away() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from hostler.model import commands, events, inputs
 from hostler.model.errors import Conflict, HostlerError, NotFound, SpecError
 from hostler.model.fleet import Process
-from hostler.model.work import FailureClass, JobState, Retry
+from hostler.model.work import DeviceKind, FailureClass, JobSpec, JobState, Resources, Retry, ScriptPayload
 from tests.core.builders import Driver, ended, fleet, link_up, node, replayed, script, sweep
 
 
@@ -151,6 +154,59 @@ class TestFailure:
         assert attempt.device.startswith("m/")
         world.tell(ended("j1.2", exit_code=None, reason="command", error="there is no file 'x.py' in /m"))
         assert (world.job_state("j1"), world.state.jobs["j1"].attempts) == (JobState.FAILED, 2)
+
+    def test_a_node_that_lacks_the_command_is_not_tried_twice(self) -> None:
+        world = fleet(devices=2)
+        world.submit(script())
+        world.tell(inputs.NodeFound(node=node("m")), link_up("m"))
+        world.submit(script("long", resources=Resources(nodes=("m",))))
+        world.tell(ended("j1.1", exit_code=None, reason="command", error="cannot start 'x': no such program"))
+        for _ in range(10):
+            world.tell(inputs.Tick(), after_s=600.0)
+        job = world.state.jobs["j1"]
+        assert (job.state, job.attempts) == (JobState.PENDING, 1)
+        world.tell(ended("j2.1", started_at=world.now, ended_at=world.now))
+        attempt = world.state.jobs["j1"].attempt
+        assert attempt is not None
+        assert attempt.device.startswith("m/")
+
+    @pytest.mark.parametrize(
+        ("payload", "remedy"),
+        [
+            ({}, "Submit a corrected command, or put there what is missing and `hostler retry j1`"),
+            ({"snapshot": "0" * 64}, "Each attempt starts from the same files: submit a corrected command or folder"),
+        ],
+    )
+    def test_a_script_that_the_folder_of_the_job_lacks_is_tried_on_no_other_node(
+        self, payload: dict[str, Any], remedy: str
+    ) -> None:
+        world = fleet(devices=1)
+        world.tell(inputs.NodeFound(node=node("m")), link_up("m"))
+        made = ScriptPayload(schema=1, argv=("./x.py",), require_result=False, **payload)
+        world.submit(JobSpec(name="a", payload=made))
+        world.tell(ended("j1.1", exit_code=None, reason="script", error="there is no program './x.py' in /n"))
+        job = world.state.jobs["j1"]
+        assert (job.state, job.failure, job.attempts) == (JobState.FAILED, FailureClass.SPAWN, 1)
+        assert job.why == f"there is no program './x.py' in /n. {remedy}"
+
+    def test_a_missing_folder_that_no_other_node_can_have_fails_at_the_first_attempt(self) -> None:
+        world = fleet(devices=2)
+        far = (replace(node(name, devices=2), apart=True) for name in ("far", "away"))
+        world.tell(*(inputs.NodeFound(node=each) for each in far), link_up("far"), link_up("away"))
+        payload = ScriptPayload(schema=1, argv=("ls",), require_result=False, cwd="/gone", in_place=True)
+        world.submit(JobSpec(name="a", payload=payload))
+        world.tell(ended("j1.1", exit_code=None, reason="command", error="cannot enter the working directory"))
+        job = world.state.jobs["j1"]
+        assert (job.state, job.failure, job.attempts) == (JobState.FAILED, FailureClass.SPAWN, 1)
+
+    def test_a_job_keeps_away_from_a_node_only_where_another_takes_it(self) -> None:
+        world = Driver()
+        gpus = node("g", kind=DeviceKind.CUDA, vram_gb=24.0)
+        world.tell(inputs.Begin(version="test", epoch=1, nodes=("g", "n")), inputs.NodeFound(node=gpus))
+        world.tell(inputs.NodeFound(node=node("n", devices=2)), link_up("g"), link_up("n"))
+        world.submit(script())
+        world.tell(ended("j1.1", exit_code=1, evidence="ModuleNotFoundError: No module named 'torch'"))
+        assert world.of(events.JobRequeued)[0].avoid is None
 
     def test_an_order_that_no_process_can_be_started_from_fails_the_job_and_speaks_against_no_device(self) -> None:
         world = fleet(devices=1)

@@ -81,23 +81,40 @@ def test_submit_notes_a_missing_script_and_program(living: Fleet, typed: Hostler
 
 
 @pytest.mark.parametrize(
-    ("argv", "says"),
+    ("argv", "says", "remedy"),
     [
-        (["trian"], "cannot start 'trian': no such program in PATH "),
-        (["python3", "trian.py"], "there is no file 'trian.py' in "),
-        (["./notes"], "cannot start './notes': Permission denied"),
+        (
+            ["trian"],
+            "cannot start 'trian': no such program in PATH ",
+            "or install the program there and `hostler retry ",
+        ),
+        (["python3", "-u", "trian.py"], "there is no file 'trian.py' in ", "submit a corrected command or folder"),
+        (["./notes"], "'./notes' in ", "submit a corrected command or folder"),
     ],
 )
 def test_a_command_that_cannot_run_fails_at_its_first_attempt(
-    living: Fleet, typed: Hostler, tmp_path: Path, argv: list[str], says: str
+    living: Fleet, typed: Hostler, tmp_path: Path, argv: list[str], says: str, remedy: str
 ) -> None:
     (tmp_path / "project/notes").write_text("no program")
     said = typed("submit", "--wait", "--", *argv)
     job, told = said.out.splitlines()
     assert said.status == 1
     assert told.startswith(f"{job} failed: {says}")
-    assert told.endswith(f"or install the program there and `hostler retry {job}`")
+    assert remedy in told
     assert living.job(job)["attempts"] == 1
+
+
+def test_job_in_place_in_a_missing_folder_is_noted_and_fails_at_its_first_attempt(
+    living: Fleet, typed: Hostler, tmp_path: Path
+) -> None:
+    words = ("--in-place", "--cwd", str(tmp_path / "gone"), "--", "ls")
+    refused = typed("submit", "--strict", *words)
+    assert (refused.status, refused.out) == (2, "")
+    assert "there is no folder '" in refused.err
+    said = typed("submit", "--wait", *words)
+    assert said.status == 1
+    assert "note: there is no folder '" in said.err
+    assert living.job(said.out.split()[0])["attempts"] == 1
 
 
 def test_submit_and_wait_ends_with_the_exit_status_of_the_job(living: Fleet, typed: Hostler) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from tests.integration.conftest import WAIT, Fleet, Hostler, until
@@ -51,6 +52,24 @@ def test_wait_survives_a_restart_of_the_controller(fleet: Fleet, tmp_path: Path)
         assert out == f"{second} failed: exit 5, attempt 1 of 1\n"
         assert err == "hostler: the controller answers again\n", "the absence is printed once"
         assert said.returncode == 1, "one of two failed"
+
+
+def test_wait_gets_the_end_of_a_job_from_a_controller_that_drains(
+    fleet: Fleet, tmp_path: Path, hostler: Hostler
+) -> None:
+    fleet.start()
+    held = tmp_path / "held"
+    job = fleet.python(f"{WAIT}\nsys.exit(5)", str(held), retry=ONCE)
+    fleet.pid(job)
+    with waiting(fleet, job) as said:
+        try:
+            time.sleep(2)  # the command rests for a second between two questions by then
+            assert hostler(fleet, "down").status == 0
+            held.touch()
+            out, err = said.communicate(timeout=PATIENCE_S)
+            assert (out, err, said.returncode) == (f"{job} failed: exit 5, attempt 1 of 1\n", "", 5)
+        finally:
+            said.kill()
 
 
 def test_interrupted_wait_names_what_continues(fleet: Fleet, tmp_path: Path, hostler: Hostler) -> None:

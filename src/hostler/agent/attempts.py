@@ -243,8 +243,9 @@ class Attempts:
     def _spawn(self, attempt: Attempt) -> int:
         spec = attempt.spec
         folder = self._folders.make(spec.id)
-        procs.expect_script(spec.argv, spec.cwd or folder)
         env = self._node.merged_env({**spec.env, **spec.secrets})
+        is_built = spec.setup is not None and spec.setup["file"] is not None
+        procs.expect_script(spec.argv, spec.cwd or folder, None if is_built else env.get("PATH", os.defpath))
         env.pop(HELPER, None)
         env["HOSTLER_ATTEMPT"] = spec.id
         env["HOSTLER_ATTEMPT_DIR"] = folder

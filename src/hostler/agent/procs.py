@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import re
 import signal
 from contextlib import suppress
 from typing import Any, Collection, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, Union
+
+from . import scripts
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -18,21 +19,21 @@ _KILL_PASSES = 5
 PERMANENT = frozenset(
     (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
 )
-_INTERPRETER = re.compile(r"(?:python[\d.]*|pypy[\d.]*|bash|sh|dash|zsh|node|perl|Rscript|julia|ruby)")
-_SCRIPT_SUFFIXES = (".py", ".sh", ".bash", ".js", ".mjs", ".pl", ".R", ".r", ".jl", ".rb")
 
 
 class SpawnError(Exception):
     """A program could not be started; the message says which and why.
 
     ``permanent``: it never will be on this node as it is, because the program, the script or the folder is not there
-    or may not be used. ``refused``: no node can, because no process can have such arguments or variables.
+    or may not be used. ``own``: it is a part of the job's own folder, the same on every node. ``refused``: no node
+    can, because no process can have such arguments or variables.
     """
 
-    def __init__(self, message: str, permanent: bool = False, refused: bool = False) -> None:
+    def __init__(self, message: str, permanent: bool = False, refused: bool = False, own: bool = False) -> None:
         super().__init__(message)
         self.permanent = permanent
         self.refused = refused
+        self.own = own
 
 
 class Identity(NamedTuple):
@@ -216,18 +217,47 @@ def spawn(
         raise SpawnError(what % (subject, error), refused=True) from None
 
 
-def expect_script(argv: List[str], cwd: str) -> None:
-    """Raise SpawnError where an interpreter is given a script that is not there.
+def expect_script(argv: List[str], cwd: str, path: Optional[str]) -> None:
+    """Raise SpawnError where a program of the folder, or the script that an interpreter is given, cannot be run.
 
-    A script is the first argument of a known interpreter, if its name ends as scripts do.
+    ``path`` is the PATH of the process, None where that is not known yet. A folder that is not there is left to the
+    start itself.
     """
-    if len(argv) < 2 or not _INTERPRETER.fullmatch(argv[0].rpartition("/")[2]):
+    if not argv or not os.path.isdir(cwd) or any("\0" in word for word in argv):
         return
-    script = argv[1]
-    if script.startswith("-") or not script.endswith(_SCRIPT_SUFFIXES) or "\0" in script:
+    if "/" in argv[0]:
+        _expect_program(argv[0], cwd, path)
+    script = scripts.script_of(argv)
+    if script is None:
         return
-    if os.path.isdir(cwd) and not os.path.lexists(os.path.join(cwd, script)):
-        raise SpawnError("there is no file %.200r in %.200s" % (script, cwd), permanent=True)
+    found, why = os.path.join(cwd, script), None
+    if not os.path.lexists(found):
+        is_elsewhere = scripts.is_searched(argv, script) and _is_in(path, script)
+        why = None if is_elsewhere else "there is no file %.200r in %.200s"
+    elif os.path.isdir(found) and not scripts.takes_folders(argv):
+        why = "%.200r in %.200s is a folder"
+    elif not os.access(found, os.R_OK):
+        why = "%.200r in %.200s cannot be read"
+    if why is not None:
+        raise SpawnError(why % (script, cwd), permanent=True, own=not os.path.isabs(script))
+
+
+def _expect_program(program: str, cwd: str, path: Optional[str]) -> None:
+    """Raise SpawnError where a program that is named by its path is not there, or what is to interpret it is not."""
+    own, found = not os.path.isabs(program), os.path.join(cwd, program)
+    if own and not os.path.lexists(found):
+        raise SpawnError("there is no program %.200r in %.200s" % (program, cwd), permanent=True, own=True)
+    if own and not (os.path.isfile(found) and os.access(found, os.X_OK)):
+        raise SpawnError("%.200r in %.200s cannot be executed" % (program, cwd), permanent=True, own=True)
+    for wanted in scripts.wanted_by(found):
+        if not (os.path.exists(os.path.join(cwd, wanted)) if "/" in wanted else _is_in(path, wanted)):
+            why = "cannot start %.200r: its first line names %.200r, which is not here" % (program, wanted)
+            raise SpawnError(why, permanent=True)
+
+
+def _is_in(path: Optional[str], name: str) -> bool:
+    """Whether one of the folders of a PATH has such a file; as far as is known, if the PATH is not."""
+    return path is None or any(os.path.isfile((folder or ".") + "/" + name) for folder in path.split(":"))
 
 
 def signal_group(leader: int, number: int) -> None:

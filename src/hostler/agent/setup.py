@@ -24,6 +24,8 @@ STREAM = "setup"
 ENVIRONMENT, IMPORTS, COMMAND, REFUSED, SPAWN = "environment", "imports", "command", "refused", "spawn"
 """Reasons of an attempt that came no further: the environment could not be built, modules are missing, the command
 cannot be run here, no process can be started from the order anywhere, or none can be now."""
+SCRIPT = "script"
+"""As `COMMAND`, by the fault of a file in the job's own folder."""
 _REASONS = (ENVIRONMENT, IMPORTS, COMMAND, REFUSED, SPAWN)
 _OUTCOME = "setup.json"
 _OUTCOME_BYTES = 1 << 16
@@ -93,7 +95,9 @@ def reason_of(error: Exception) -> str:
     """The reason of an attempt whose process could not be started."""
     if not isinstance(error, SpawnError):
         return SPAWN
-    return REFUSED if error.refused else COMMAND if error.permanent else SPAWN
+    if error.permanent:
+        return SCRIPT if error.own else COMMAND
+    return REFUSED if error.refused else SPAWN
 
 
 def main(arguments: List[str]) -> None:

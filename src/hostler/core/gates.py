@@ -10,11 +10,11 @@ from hostler.core.care import effects as care
 from hostler.core.forecast import prediction
 from hostler.core.index import Index, group_of
 from hostler.core.state import Device, Job, State
-from hostler.core.stuck import never_on
+from hostler.core.stuck import never_on, runs_in_place, waits_for_gpu
 from hostler.core.trust import decide as trust
 from hostler.model.fleet import Link, NodeSpec
 from hostler.model.units import duration
-from hostler.model.work import DeviceKind, ScriptPayload, WorkKind
+from hostler.model.work import DeviceKind, WorkKind
 from hostler.policy import cost, fit, placement
 from hostler.policy.fit import DeviceLoad, Gate, NodeLoad, Refusal
 
@@ -71,8 +71,21 @@ def standing_refusal(state: State, index: Index, job: Job, device: Device) -> Re
         or care.blocked(state, device.spec.node, job.spec.work)
         or owner_limit(index, job)
         or _gpu_first(state, index, job, device)
-        or _gpu_by_default(state, index, job, device)
+        or gpu_by_default(state, index, job, device)
         or too_long(state, index, job, device, node.spec)
+    )
+
+
+def lasting_refusal(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
+    """What keeps the job off the device until the job, the fleet or a setting changes; not what passes by itself."""
+    node = state.nodes[device.spec.node].spec
+    return (
+        misfit(state, index, job, device)
+        or pools.closed(index, node)
+        or environments.gate(state, job, node, index.now)
+        or _gpu_first(state, index, job, device)
+        or gpu_by_default(state, index, job, device)
+        or too_long(state, index, job, device, node)
     )
 
 
@@ -191,21 +204,8 @@ def _gpu_first(state: State, index: Index, job: Job, device: Device) -> Refusal 
     return None
 
 
-def waits_for_gpu(state: State, index: Index, job: Job) -> bool:
-    """Whether a job that states no device waits for a GPU: a script, where the fleet has a GPU that it may take."""
-    need, work = job.spec.resources, job.spec.work
-    if work is not WorkKind.SCRIPT or need.device is not None or need.cpu_too:
-        return False
-    return any(
-        members
-        and index.samples[cls].device.kind is not DeviceKind.CPU
-        and never_on(state, index, need, work, cls) is None
-        and (not runs_in_place(job) or any(not index.sites[name].node.apart for name in members))
-        for cls, members in index.members.items()
-    )
-
-
-def _gpu_by_default(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
+def gpu_by_default(state: State, index: Index, job: Job, device: Device) -> Refusal | None:
+    """Why a CPU slot is not for a script that states no device; `None` for all others."""
     if device.spec.kind is not DeviceKind.CPU or not waits_for_gpu(state, index, job):
         return None
     why = f"{job.id} states no device and waits for a GPU; with `--device any` it would take {device.spec.id}, too"
@@ -265,11 +265,6 @@ def is_barred(state: State, job: Job, node: NodeSpec) -> bool:
 def lacks_folder(job: Job, node: NodeSpec) -> bool:
     """Whether the job runs in place in a folder that is not on the node."""
     return node.apart and runs_in_place(job)
-
-
-def runs_in_place(job: Job) -> bool:
-    """Whether the job runs in a folder that is not copied for it."""
-    return isinstance(job.spec.payload, ScriptPayload) and job.spec.payload.in_place
 
 
 def in_place(job: Job, node: NodeSpec) -> Refusal | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
-from hostler.core import dependencies, environments, forecast
+from hostler.core import dependencies, environments, forecast, gates
 from hostler.core.index import Index
 from hostler.core.loop import closing, intake as loop
 from hostler.core.state import Job, State
@@ -77,13 +78,15 @@ def fail_attempt(
     why = f"{what} ({verdict.why})"
     reason = None if ended is None else ended.reason
     against = trust.against(state, job, failure, reported=ended is not None, doubtful=doubtful)
-    if reason in (retry.ENVIRONMENT, retry.IMPORTS, retry.REFUSED, retry.SECRET):
+    if reason in (retry.ENVIRONMENT, retry.IMPORTS, retry.REFUSED, retry.SCRIPT, retry.SECRET):
         against = ()  # no device is worse for it
     is_permanent = reason in (retry.COMMAND, retry.IMPORTS, retry.REFUSED, retry.SECRET)
-    if is_permanent or reason == retry.ENVIRONMENT:
+    if is_permanent:
+        verdict = replace(verdict, avoid_s=retry.NEVER_S)
+    if is_permanent or reason in (retry.ENVIRONMENT, retry.SCRIPT):
         why = _told(state, job, what, reason)
-    if verdict.again and reason != retry.ENVIRONMENT:
-        requeued = trust.requeued(state, index, job, failure, verdict, why, against)
+    if verdict.again and reason not in (retry.ENVIRONMENT, retry.SCRIPT):
+        requeued = trust.requeued(state, index, job, failure, verdict, why, _takes(state, index, job), against)
         if not is_permanent or requeued.avoid is not None:
             emit(requeued)
             return
@@ -119,6 +122,8 @@ def _told(state: State, job: Job, what: str, reason: str | None) -> str:
     """What kept a job from being started, and what to do about it."""
     if reason == retry.COMMAND or job.attempt is None:
         return f"{what}. {_remedy(job)}"
+    if reason == retry.SCRIPT:
+        return f"{what}. {_remedy_of_script(job)}"
     if reason == retry.SECRET:
         return f"{what}, then run `hostler retry {job.id}`"
     if reason == retry.REFUSED:
@@ -143,6 +148,18 @@ def _remedy(job: Job) -> str:
     if snapshot_of(job.spec.payload) is not None:
         return f"Submit a corrected command or folder, or install the program there and `hostler retry {job.id}`"
     return f"Submit a corrected command, or put there what is missing and `hostler retry {job.id}`"
+
+
+def _remedy_of_script(job: Job) -> str:
+    """What to do about a script that is not in the folder of its job, or cannot be used there."""
+    if snapshot_of(job.spec.payload) is not None:
+        return "Each attempt starts from the same files: submit a corrected command or folder"
+    return _remedy(job)
+
+
+def _takes(state: State, index: Index, job: Job) -> Callable[[str], bool]:
+    """Whether a device may take the job some time: what passes by itself, as use by others, is waited for."""
+    return lambda name: gates.lasting_refusal(state, index, job, state.devices[name]) is None
 
 
 def told_failure(state: State, job: Job, ended: inputs.Ended) -> tuple[FailureClass, str] | None:
@@ -176,7 +193,7 @@ def _turned_away(state: State, index: Index, job: Job, ended: inputs.Ended, emit
     )
     node = state.devices[job.attempt.device].spec.node
     why = f"the disk of {node} has no room for it: {ended.error or 'it did not say how much'}"
-    emit(trust.requeued(state, index, job, None, verdict, why))
+    emit(trust.requeued(state, index, job, None, verdict, why, _takes(state, index, job)))
 
 
 def _accept(state: State, job: Job, ended: inputs.Ended, emit: Emit) -> None:

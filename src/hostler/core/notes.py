@@ -10,7 +10,7 @@ from hostler.core.index import Index
 from hostler.core.slices import SLICE, Slices
 from hostler.core.starting import DRAINING
 from hostler.core.state import Job, State
-from hostler.core.stuck import never_on
+from hostler.core.stuck import never_on, runs_in_place, waits_for_gpu
 from hostler.core.trust import decide as trust
 from hostler.model.errors import SpecError
 from hostler.model.events import JobSubmitted
@@ -37,7 +37,7 @@ def notes_of(state: State, index: Index, jobs: Iterable[Job]) -> Slices[Sequence
             yield
         if job.state is not JobState.PENDING:
             continue
-        way = job.spec.work, job.spec.resources, gates.runs_in_place(job), environments.key_of(job.spec.payload)
+        way = job.spec.work, job.spec.resources, runs_in_place(job), environments.key_of(job.spec.payload)
         if way not in known and len(known) < WAYS_MOST:
             fault = _fault(state, index, job)
             known[way] = WAITS_FOR_UP if index.draining and (fault is None or fault[0]) else fault
@@ -67,9 +67,9 @@ def gpu_by_default(state: State, index: Index, jobs: Iterable[Job]) -> Slices[in
     for at, job in enumerate(jobs, 1):
         if at % SLICE == 0:
             yield
-        way = job.spec.work, job.spec.resources, gates.runs_in_place(job)
+        way = job.spec.work, job.spec.resources, runs_in_place(job)
         if way not in waits:
-            waits[way] = gates.waits_for_gpu(state, index, job)
+            waits[way] = waits_for_gpu(state, index, job)
         count += waits[way] and not job.state.final
     return count
 
@@ -99,7 +99,11 @@ def _fault(state: State, index: Index, job: Job) -> tuple[bool, str] | None:
     if unknown:
         has = ", ".join(sorted(state.nodes)[: REASONS * 3])
         return False, f"there is no node {', '.join(unknown[:REASONS])} in the fleet; it has {has}"
-    refused = {cls: never_on(state, index, job.spec.resources, job.spec.work, cls) for cls in members}
+    refused = {
+        cls: never_on(state, index, job.spec.resources, job.spec.work, cls)
+        or gates.gpu_by_default(state, index, job, state.devices[next(iter(names))])
+        for cls, names in members.items()
+    }
     if all(refused.values()):
         said = [(each, len(members[cls])) for cls, each in refused.items() if each is not None]
         others = away.words(away.unconnected(state, job.spec.resources))

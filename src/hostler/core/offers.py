@@ -15,6 +15,7 @@ from hostler.core import foreign_use, gates
 from hostler.core.gangs import partners
 from hostler.core.index import Index, group_of
 from hostler.core.state import Device, Job, State
+from hostler.core.stuck import runs_in_place
 from hostler.core.uses import Group, Ranked
 from hostler.model.fleet import NodeSpec
 from hostler.model.work import JobState, WorkKind
@@ -185,7 +186,7 @@ class _Asked:
 
     def _is_own(self, job: Job) -> bool:
         """Whether the gates may say something else of the job than of others of its kind and need."""
-        if job.avoid or job.vram_above is not None or gates.runs_in_place(job):
+        if job.avoid or job.vram_above is not None or runs_in_place(job):
             return True
         return gates.is_barred(self.state, job, self.node)
 

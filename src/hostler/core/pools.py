@@ -30,10 +30,9 @@ def gate(state: State, index: Index, device: Device, need: Resources = ANYWHERE)
     node = state.nodes[device.spec.node].spec
     if node.pool is None or _is_asked_for(state, index, device):
         return None
-    seen = index.pools.seen.get(device.spec.node)
-    if seen is not None and seen.closed is not None:
-        why = f"partition {node.pool.partition} is {seen.closed}: nothing begins there"
-        return Refusal(gate=Gate.CLUSTER, why=why)
+    shut = closed(index, node)
+    if shut is not None:
+        return shut
     idle = None if need.gpus > 1 or need.shards else _idle(state, index, device)
     if idle is not None:
         return Refusal(gate=Gate.CLUSTER, why=f"{idle} has begun and is idle; nothing more is asked of the cluster")
@@ -44,6 +43,14 @@ def gate(state: State, index: Index, device: Device, need: Resources = ANYWHERE)
         return None
     why = f"{count} slots of {node.name} wait in the cluster's queue, {node.pool.max_pending} may"
     return Refusal(gate=Gate.CLUSTER, why=why)
+
+
+def closed(index: Index, node: NodeSpec) -> Refusal | None:
+    """Why the cluster of a node begins nothing; `None` where it may, or there is no cluster."""
+    seen = None if node.pool is None else index.pools.seen.get(node.name)
+    if node.pool is None or seen is None or seen.closed is None:
+        return None
+    return Refusal(gate=Gate.CLUSTER, why=f"partition {node.pool.partition} is {seen.closed}: nothing begins there")
 
 
 def waiting(state: State, index: Index, node: NodeSpec) -> int:

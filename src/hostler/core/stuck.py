@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from hostler.core.index import CHORE, Index
-from hostler.core.state import State
+from hostler.core.state import Job, State
 from hostler.model.fleet import Link
-from hostler.model.work import Resources, WorkKind
+from hostler.model.work import DeviceKind, Resources, ScriptPayload, WorkKind
 from hostler.policy import cost, fit
 from hostler.policy.fit import Gate, Refusal
 
@@ -23,11 +24,9 @@ def is_stuck(state: State, index: Index, nodes: Iterable[str]) -> bool:
         return False
     if not all(name in state.nodes and state.nodes[name].link is Link.UP for name in nodes):
         return False
-    needs = _needs(state, index)
-    return bool(needs) and not any(
-        members and never_on(state, index, need, work, cls) is None
-        for work, need in needs
-        for cls, members in index.members.items()
+    waiting = list(_waiting(state, index))
+    return bool(waiting) and not any(
+        members and _may_go(state, index, job, cls) for job in waiting for cls, members in index.members.items()
     )
 
 
@@ -54,6 +53,38 @@ def _excluded(index: Index, need: Resources, cls: str) -> Refusal | None:
     return refused
 
 
-def _needs(state: State, index: Index) -> set[tuple[WorkKind, Resources]]:
-    waiting = {(group.work, group.need) for group in list(index.ready) if index.head(state, group) is not None}
-    return waiting | {(state.jobs[name].spec.work, state.jobs[name].spec.resources) for name in index.active}
+def waits_for_gpu(state: State, index: Index, job: Job) -> bool:
+    """Whether a job that states no device waits for a GPU: a script, where the fleet has a GPU that it may take.
+
+    Models that it names or excludes do not count: they choose among GPUs, and are no choice of a CPU slot.
+    """
+    need, work = job.spec.resources, job.spec.work
+    if work is not WorkKind.SCRIPT or need.device is not None or need.cpu_too:
+        return False
+    if need.gpu_models or need.exclude_gpu_models:
+        need = replace(need, gpu_models=(), exclude_gpu_models=())
+    return any(
+        members
+        and index.samples[cls].device.kind is not DeviceKind.CPU
+        and never_on(state, index, need, work, cls) is None
+        and (not runs_in_place(job) or any(not index.sites[name].node.apart for name in members))
+        for cls, members in index.members.items()
+    )
+
+
+def runs_in_place(job: Job) -> bool:
+    """Whether the job runs in a folder that is not copied for it."""
+    return isinstance(job.spec.payload, ScriptPayload) and job.spec.payload.in_place
+
+
+def _may_go(state: State, index: Index, job: Job, cls: str) -> bool:
+    if never_on(state, index, job.spec.resources, job.spec.work, cls) is not None:
+        return False
+    return index.samples[cls].device.kind is not DeviceKind.CPU or not waits_for_gpu(state, index, job)
+
+
+def _waiting(state: State, index: Index) -> Iterator[Job]:
+    """The sweeps, and of waiting jobs that look the same the first."""
+    heads = (index.head(state, group) for group in list(index.ready))
+    yield from (job for job in heads if job is not None)
+    yield from (state.jobs[name] for name in index.active)

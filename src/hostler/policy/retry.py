@@ -55,6 +55,9 @@ FULL_AVOID_S = 300.0
 COMMAND = "command"
 """What is said of an attempt whose program, script or folder is not on its node, or may not be used: it is tried on
 another node, if there is one, and never again on that one."""
+SCRIPT = "script"
+"""What is said of an attempt whose program or script, a part of the job's own folder, is missing or may not be used:
+the folder is the same on each node, so the job is not tried again."""
 REFUSED = "refused"
 """What is said of an attempt whose order no process can be started from: it speaks against the job alone."""
 ENVIRONMENT = "environment"
@@ -65,6 +68,8 @@ IMPORTS = "imports"
 """What is said of an attempt whose script imports modules that its interpreter lacks; as of `COMMAND`."""
 PRINTED = " Its last lines:\n"
 """What stands between the reason of a job whose environment could not be built and what the build printed last."""
+NEVER_S = 7 * 86_400.0
+"""How long a job keeps away from a node that cannot run it as it is: as good as for ever."""
 ENVIRONMENT_HELD_S = 1800.0
 """For so long an environment is not built again where its build has failed."""
 SHORT_MOST = 10
@@ -74,6 +79,7 @@ REASONS: Mapping[str, FailureClass] = {
     "memory": FailureClass.MEMORY,
     "spawn": FailureClass.SPAWN,
     COMMAND: FailureClass.SPAWN,
+    SCRIPT: FailureClass.SPAWN,
     REFUSED: FailureClass.SPAWN,
     SECRET: FailureClass.SPAWN,
     ENVIRONMENT: FailureClass.IMPORT,

@@ -12,8 +12,9 @@ import structlog
 
 from hostler import __version__
 from hostler.backends.base import Backend, KeepsEnvironments, KeepsStock, Remembers
-from hostler.core import cordons
+from hostler.core import cordons, groups
 from hostler.core.alerting import learners, views as alerting
+from hostler.core.naming import by_handle
 from hostler.core.readings import readings
 from hostler.core.views import find_job
 from hostler.model.alert_views import AlertView, TargetView
@@ -23,12 +24,14 @@ from hostler.model.disks import CleanView, DoomedFile, Keeping, RetentionView, T
 from hostler.model.errors import LinkError, LinkLost, NotFound, StoreBusy, StoreError, StoreFull
 from hostler.model.events import Entry, job_of
 from hostler.model.fleet import NodeSpec
+from hostler.model.groups import GroupView
 from hostler.model.inputs import Begin, Drain, Input, NodeFound, Trouble
 from hostler.model.readings import LoopReading, Part, Readings
 from hostler.model.rules import CompactRules
-from hostler.model.views import LogChunk, Output, Status
+from hostler.model.views import JobView, LogChunk, Output, Status
 from hostler.model.work import JobState, StagePayload
 from hostler.runtime.artifacts import Artifacts
+from hostler.runtime.askers import Askers
 from hostler.runtime.broadcast import Broadcast
 from hostler.runtime.clock import Clock
 from hostler.runtime.compacting import Compactor
@@ -52,7 +55,7 @@ from hostler.runtime.losing import Losses, left_out
 from hostler.runtime.notifying import Notifier
 from hostler.runtime.outputs import Outputs, leased_on
 from hostler.runtime.parts import COMMANDS, COMPACTION, JOURNAL, PLANS, RATINGS, SNAPSHOTS, parts
-from hostler.runtime.past import PastJobs
+from hostler.runtime.past import JobLooks, PastJobs
 from hostler.runtime.places import Places, located, recall, troubles
 from hostler.runtime.planner import Planner
 from hostler.runtime.pump import Pump
@@ -136,6 +139,7 @@ class Controller(Looks):
         self._snapshot_seq = self._core.state.seq
         self._broadcast = Broadcast(self._journal)
         self._past = PastJobs(self._core, self._journal)
+        self._askers = Askers(clock)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._fault: Exception | None = None
         """What the writer died of."""
@@ -319,6 +323,40 @@ class Controller(Looks):
             return await told
         finally:
             told.cancel()
+
+    async def having(self, name: str) -> JobLooks:
+        """One job, wherever it is."""
+        found = await super().having(name)
+        job = by_handle(found.state, name)
+        if job is not None and not job.state.final:
+            self._askers.shown(job.id)
+        return found
+
+    async def named(self, names: Sequence[str]) -> Sequence[JobView]:
+        """The job of each name."""
+        found = await super().named(names)
+        for each in found:
+            if not each.state.final:
+                self._askers.shown(each.id)
+        return found
+
+    def group(self, name: str) -> GroupView:
+        """A job group."""
+        found = super().group(name)
+        if found.ended_at is None:
+            self._askers.shown(found.id)
+        return found
+
+    async def answered(self) -> None:
+        """Wait until clients that ask for a job again and again have its end; a few seconds at most."""
+        await self._askers.answered(self._ended_at)
+
+    def _ended_at(self, name: str) -> float | None:
+        state = self._core.state
+        if name in state.groups:
+            return groups.view(self._core.index, state.groups[name]).ended_at
+        job = state.jobs.get(name)
+        return job.ended_at if job is not None and job.state.final else None
 
     def entries(self, after: int | None) -> AsyncIterator[Entry]:
         """Journal entries as they become durable."""

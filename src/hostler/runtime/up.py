@@ -403,6 +403,8 @@ async def _serve_until_over(
             await _unless(leave, controller.release_nodes())
         if not leave.is_set():
             await _unless(leave, _all_written(controller))
+        if not leave.is_set():
+            await _unless(leave, controller.answered())
     finally:
         await _cancelled(*watching)
     if leave.is_set() and not controller.hurried and not await controller.written_within(UNWRITTEN_S):

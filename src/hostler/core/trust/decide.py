@@ -12,7 +12,7 @@ from hostler.core.trust.state import Doubt, Record
 from hostler.model.events import DeviceQuarantined, DeviceTrusted, Event, JobRequeued
 from hostler.model.fleet import DeviceSpec, Link
 from hostler.model.work import FailureClass
-from hostler.policy import fit, quarantine, retry
+from hostler.policy import quarantine, retry
 from hostler.policy.fit import Gate, Refusal, Site
 from hostler.policy.quarantine import Witness
 from hostler.policy.retry import Verdict, Where
@@ -99,13 +99,18 @@ def requeued(
     failure: FailureClass | None,
     verdict: Verdict,
     why: str,
+    takes: Callable[[str], bool],
     against: tuple[str, ...] = (),
 ) -> JobRequeued:
-    """The job goes back to the queue. It keeps away from where it failed, as long as there is somewhere else."""
+    """The job goes back to the queue. It keeps away from where it failed, as long as there is somewhere else.
+
+    `takes`: whether a device may have the job, as far as more than failures keeps it off.
+    """
     until = index.now + verdict.avoid_s
     places = _places(state, job.attempt, verdict)
     keeps_away = bool(places) or verdict.vram_above is not None
-    elsewhere = keeps_away and _has_place(state, index, job, {**job.avoid, **dict.fromkeys(places, until)}, verdict)
+    avoid = {**job.avoid, **dict.fromkeys(places, until)}
+    elsewhere = keeps_away and _has_place(state, index, job, avoid, verdict, takes)
     return JobRequeued(
         job=job.id,
         failure=failure,
@@ -168,14 +173,22 @@ def _places(state: State, attempt: Attempt | None, verdict: Verdict) -> tuple[st
     return (attempt.device,) if verdict.avoid == "device" else (state.devices[attempt.device].spec.node,)
 
 
-def _has_place(state: State, index: Index, job: Job, avoid: Mapping[str, float], verdict: Verdict) -> bool:
-    """Whether a device can be reached that the job fits on and does not keep away from."""
+def _has_place(
+    state: State,
+    index: Index,
+    job: Job,
+    avoid: Mapping[str, float],
+    verdict: Verdict,
+    takes: Callable[[str], bool],
+) -> bool:
+    """Whether a device can be reached that takes the job and that the job does not keep away from."""
     now = index.now
     bounds = (verdict.vram_above, job.vram_above if job.vram_until > now else None)
     bound = max((each for each in bounds if each is not None), default=None)
     return any(
         retry.refusal(avoid, bound, now + verdict.avoid_s, state.devices[name].spec, now) is None
         and gate(state, name, now) is None
+        and takes(name)
         for name in _fitting(state, index, job)
     )
 
@@ -183,9 +196,4 @@ def _has_place(state: State, index: Index, job: Job, avoid: Mapping[str, float],
 def _fitting(state: State, index: Index, job: Job) -> Iterator[str]:
     for cls, members in index.members.items():
         if index.misfit(job.spec.resources, job.spec.work, cls) is None:
-            yield from (name for name in members if _may_take(state, job, name))
-
-
-def _may_take(state: State, job: Job, device: str) -> bool:
-    node = state.devices[device].spec.node
-    return state.puts_work_on(device) and fit.node_refusal(job.spec.resources, node) is None
+            yield from filter(state.puts_work_on, members)
