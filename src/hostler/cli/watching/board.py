@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hostler.cli.entries import entry_line
 from hostler.cli.fleet import draining_text
-from hostler.cli.show import Column, age, clean, clock, duration, live_table, percent, plural, quantity, shortened
+from hostler.cli.show import Column, age, clean, clock, duration, percent, plural, quantity, screen_rows, shortened
 from hostler.cli.watching.follow import Sight
 from hostler.cli.watching.layout import NARROWEST, Line, Section, arranged
 from hostler.cli.watching.spark import Seen, sparkline
@@ -115,11 +115,11 @@ def draw(
     sections = [
         Section(0, HEAD_MOST, [*_head(sight, now, room)]),
         _alarms(seen, now, room),
-        _nodes(seen, at, room),
+        _nodes(seen, at, room, live=height is not None),
         Section(2, 2, [*_queue(seen, at, room)]),
         Section(4, 4, [*_throughput(seen, speeds, now, room)]),
-        _sweeps(seen, room),
-        _loops(seen, room),
+        _sweeps(seen, room, live=height is not None),
+        _loops(seen, room, live=height is not None),
         Section(7, 1, [Line(entry_line(each, room), DIM) for each in reversed(entries)], more=UNKNOWN),
     ]
     return arranged(sections, width, height)
@@ -209,12 +209,12 @@ def _pressure(each: View) -> str:
     )
 
 
-def _nodes(seen: Fleet, now: float, width: int) -> Section:
+def _nodes(seen: Fleet, now: float, width: int, *, live: bool) -> Section:
     """Those that something is wrong with first: where there is no room for all, they are seen."""
     ranked = sorted(seen.nodes, key=lambda node: (node["link"] == "up", node["cordon"] is None, not remarks(node)))
-    title, *lines = live_table(NODE_COLUMNS, [_node_row(node, now) for node in ranked], width)
-    styled = [Line(line, _node_style(node)) for line, node in zip(lines, ranked, strict=True)]
-    return Section(3, 3, styled, Line(title, DIM), "and {} more nodes: `hostler node list`")
+    title, *found = screen_rows(NODE_COLUMNS, [_node_row(node, now) for node in ranked], width, live=live)
+    styled = [Line(line, _node_style(node)) for lines, node in zip(found, ranked, strict=True) for line in lines]
+    return Section(3, 3, styled, Line(title[0], DIM), "and {} more nodes: `hostler node list`")
 
 
 def _node_row(node: View, now: float) -> Sequence[object]:
@@ -258,12 +258,14 @@ def _queue(seen: Fleet, now: float, width: int) -> Iterator[Line]:
     yield from folded(f"{when}{hardly} ({seen.start['why']})", "", DIM, width)
 
 
-def folded(text: str, title: str, style: str, width: int, indent: int = INDENT) -> Iterator[Line]:
-    """A text beside its title, in lines that break between words; `FOLDED` of them at most.
+def folded(
+    text: str, title: str, style: str, width: int, indent: int = INDENT, most: int | None = FOLDED
+) -> Iterator[Line]:
+    """A text beside its title, in lines that break between words; at most `most` of them.
 
     Without a title, all lines but the first are indented.
     """
-    lines = textwrap.wrap(clean(text), width - indent, max_lines=FOLDED, placeholder=" …")
+    lines = textwrap.wrap(clean(text), width - indent, max_lines=most, placeholder=" …")
     for number, line in enumerate(lines):
         first = f"{title:<{indent}}" if title else ""
         yield Line(f"{' ' * indent if number else first}{line}", style)
@@ -285,10 +287,12 @@ def _throughput(seen: Fleet, speeds: Speeds, now: float, width: int) -> Iterator
         yield Line(f"{name:<8} {shown:>6}  {sparkline(seen_of.bars(count))}")
 
 
-def _sweeps(seen: Fleet, width: int) -> Section:
+def _sweeps(seen: Fleet, width: int, *, live: bool) -> Section:
     sweeps = seen.status["sweeps"]
-    title, *lines = live_table(SWEEP_COLUMNS, map(_sweep_row, sweeps), width)
-    return Section(5, 1, [Line(line) for line in lines], Line(title, DIM), "and {} more: `hostler status`")
+    title, *found = screen_rows(SWEEP_COLUMNS, map(_sweep_row, sweeps), width, live=live)
+    return Section(
+        5, 1, [Line(line) for lines in found for line in lines], Line(title[0], DIM), "and {} more: `hostler status`"
+    )
 
 
 def _sweep_row(sweep: View) -> Sequence[object]:
@@ -302,11 +306,12 @@ def _sweep_row(sweep: View) -> Sequence[object]:
     )
 
 
-def _loops(seen: Fleet, width: int) -> Section:
+def _loops(seen: Fleet, width: int, *, live: bool) -> Section:
     going = [config for config in seen.configs if config["state"] == "open"]
-    title, *lines = live_table(LOOP_COLUMNS, map(_loop_row, going), width)
-    styled = [Line(line, ODD if config.get("paused") else "") for line, config in zip(lines, going, strict=True)]
-    return Section(6, 1, styled, Line(title, DIM), "and {} more: `hostler train list`")
+    title, *found = screen_rows(LOOP_COLUMNS, map(_loop_row, going), width, live=live)
+    styles = [ODD if config.get("paused") else "" for config in going]
+    styled = [Line(line, style) for lines, style in zip(found, styles, strict=True) for line in lines]
+    return Section(6, 1, styled, Line(title[0], DIM), "and {} more: `hostler train list`")
 
 
 def _loop_row(config: View) -> Sequence[object]:
