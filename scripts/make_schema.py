@@ -148,7 +148,8 @@ def _aliases() -> Iterator[str]:
 
 def _type(schema: Schema, node: Schema) -> str:
     kinds = (_kind(schema, branch) for branch in branches(schema, node))
-    return " or ".join(dict.fromkeys(kind for kind in kinds if kind))
+    every = list(dict.fromkeys(kind for kind in kinds if kind))
+    return (", or " if any(" or " in kind for kind in every) else " or ").join(every)
 
 
 def _kind(schema: Schema, branch: Schema) -> str:
@@ -173,7 +174,7 @@ def _bound(value: float) -> str:
 def _array(schema: Schema, branch: Schema) -> str:
     if "prefixItems" in branch:
         return f"[{', '.join(_type(schema, item) for item in branch['prefixItems'])}]"
-    return f"list of {_type(schema, branch['items'])}s"
+    return f"list of {_type(schema, branch['items']).replace(' or ', 's or ')}s"
 
 
 _BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}

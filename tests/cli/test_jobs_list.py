@@ -13,16 +13,18 @@ from tests.web.core_desk import Window
 from tests.web.pages.batches import batch
 
 
-def test_reason_of_a_job_is_one_line_below_it(fake: FakeController, hostler: Hostler) -> None:
+def test_name_and_reason_of_a_job_are_wrapped_and_not_cut(fake: FakeController, hostler: Hostler) -> None:
     job = fake.add("failed")
     fake.jobs_by_id[job]["name"] = "train-resnet-with-a-long-name-that-does-not-fit"
     fake.jobs_by_id[job]["why"] = "there is no program 'x' in the PATH " + ":".join(["/usr/local/bin"] * 30)
-    heading, row, reason = hostler("jobs").out.splitlines()
+    heading, row, name, *reason = hostler("jobs").out.splitlines()
     assert heading.split() == ["ID", "STATE", "WORK", "TRIES", "DURATION", "DEVICE", "NAME"]
-    assert row.endswith("…")
-    assert reason.startswith("    there is no program 'x' in the PATH")
-    assert reason.endswith("…")
-    assert max(map(len, (heading, row, reason))) <= 80
+    assert name == "    train-resnet-with-a-long-name-that-does-not-fit"
+    assert reason[0].startswith("    there is no program 'x' in the PATH")
+    assert all(line.startswith("    ") for line in reason)
+    assert "".join(line.strip() for line in reason).count("/usr/local/bin") == 30
+    assert not any("…" in line for line in (row, *reason))
+    assert max(map(len, (heading, row, name, *reason))) <= 80
 
 
 def test_reason_of_a_failed_job_begins_with_its_exit_status(fake: FakeController, hostler: Hostler) -> None:

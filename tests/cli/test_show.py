@@ -15,10 +15,12 @@ from hostler.cli.show import (
     clean,
     clean_output,
     duration,
+    folded_text,
     maybe,
     percent,
     plural,
     quantity,
+    screen_rows,
     shortened,
     standing,
     table,
@@ -199,3 +201,19 @@ def test_entry_shows_the_first_of_several_lines_and_their_number() -> None:
     event = {"kind": "attempt.ended", "attempt": "j1.1", "evidence": "Traceback\n  File\nValueError: no data\n"}
     (line,) = entry_lines({"seq": 7, "at": 0.0, "event": event})
     assert line.endswith('attempt.ended        j1.1 evidence="Traceback" (+2 lines)')
+
+
+def test_long_word_is_divided_behind_a_sign_and_not_within_a_part() -> None:
+    text = "exit_code=1 why=" + "/".join(["folder"] * 12)
+    lines = folded_text(text, 40)
+    assert "".join(lines).replace("exit_code=1", "exit_code=1 ") == text
+    assert all(line[-1] in "/=1" or line == lines[-1] for line in lines)
+
+
+def test_printed_screen_has_whole_cells_and_a_live_one_a_line_for_each() -> None:
+    columns, rows = [Column("NODE", yields=True), Column("RUNS", yields=True)], [["n" * 50, "train a-long-name " * 5]]
+    printed, live = (screen_rows(columns, rows, 40, live=live)[1] for live in (False, True))
+    assert len(live) == 1
+    assert "…" in live[0]
+    assert not any("…" in line for line in printed)
+    assert "".join("".join(printed).split()).count("a-long-name") == 5

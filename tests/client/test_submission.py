@@ -59,12 +59,12 @@ WRONG: Mapping[str, tuple[Any, str]] = {
     "gpus": (True, "gpus is True. Give a whole number"),
     "vram_gb": ("ten", "vram_gb is 'ten'. Give a number"),
     "shards": (1, "shards is 1. Give True or False"),
-    "outputs": (1, "outputs is 1. Give a text or a list of texts"),
-    "nodes": ([1], r"nodes is \[1\]. Give a text or a list of texts"),
+    "outputs": (True, "outputs is True. Give a text or a list of texts"),
+    "nodes": ([True], r"nodes is \[True\]. Give a text or a list of texts"),
     "cwd": (3, "cwd is 3. Give a folder, or None to send no files"),
     "tiers": (1, "tiers is 1. Give a list of 1, 2 or 3"),
-    "env": (["A=1"], r"env is \['A=1'\]. Give variables with their values, as \{'SEED': '1'\}"),
-    "labels": ({"zone": 1}, r"labels is \{'zone': 1\}. Give labels with their values"),
+    "env": (["A=1"], r"env is \['A=1'\]. Give variables with their values, texts or numbers, as \{'SEED': '1'\}"),
+    "labels": ({"zone": True}, r"labels is \{'zone': True\}. Give labels with their values"),
     "max_attempts": ({"exit": 1.5}, "Give numbers of attempts by class of failure"),
     "expected_s": ("1h", "expected_s is '1h'. Give seconds"),
     "device": ("cuda", "device is 'cuda'. Give one of any, cpu, gpu"),
@@ -295,3 +295,23 @@ def test_refused_field_is_named_as_its_caller_named_it() -> None:
         raise SpecError(told)
     with pytest.raises(SpecError, match=r"^another$"), in_callers_words():
         raise SpecError("another")
+
+
+def test_numbers_stand_for_their_digits_and_one_text_for_a_list() -> None:
+    short = script_spec(
+        ["echo"],
+        {"nodes": "rig-1", "gpu_models": 4090, "labels": "zone=a", "outputs": "*.pt", "env": {"A": 3}},  # type: ignore[typeddict-item]
+    )
+    long = script_spec(
+        ["echo"],
+        {"nodes": ["rig-1"], "gpu_models": ["4090"], "labels": {"zone": "a"}, "outputs": ["*.pt"], "env": {"A": "3"}},
+    )
+    assert short == long
+    for name, value in {"nodes": "a", "gpu_models": [4090], "labels": ["zone=a"], "env": {"A": 3}}.items():
+        expect_types({name: value})
+
+
+@pytest.mark.parametrize("options", [{"env": {"A": True}}, {"nodes": True}, {"outputs": ["a", False]}])
+def test_booleans_are_no_texts(options: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match=r"Give .*text"):
+        expect_types(options)

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from hostler.model.fleet import Link
 from hostler.model.views import DeviceView, ForeignUseView, NodeView
-from hostler.runtime.welcome import LINES_MAX, WIDTH, Adopted, node_lines, where_lines
+from hostler.runtime.welcome import BELOW, LINES_MAX, WIDTH, Adopted, node_lines, where_lines
 
 URL = "http://127.0.0.1:34371"
 CODE = "c" * 16
@@ -62,6 +62,28 @@ def test_unknown_memory_of_others_is_not_shown_as_none_or_zero() -> None:
     assert node_lines([node("here", card)], Adopted(), 9)[1] == "           here: 1 x GPU, 1 used by others"
 
 
+def test_gpus_of_a_node_are_wrapped_or_summed_up_and_never_cut() -> None:
+    models = [f"NVIDIA GeForce RTX 40{at}0 Laptop GPU" for at in range(3)]
+    lines = node_lines([node("here", *(gpu(at, model, used_gb=22.5) for at, model in enumerate(models)))], Adopted(), 9)
+    assert lines[1:4] == [
+        "           here: 1 x NVIDIA GeForce RTX 4000 Laptop GPU 24 GB, 1 used by others",
+        "             (22.5 GB); 1 x NVIDIA GeForce RTX 4010 Laptop GPU 24 GB, 1 used by",
+        "             others (22.5 GB); and 1 more: hostler device list",
+    ]
+    assert not any("…" in line for line in lines)
+
+
+def test_long_names_of_nodes_are_whole() -> None:
+    names = [f"{'rig-in-the-cellar-' * 3}{at}" for at in range(2)]
+    lines = "\n".join(node_lines([node(name, gpu(0)) for name in names], Adopted(), 9))
+    assert all(f"{name}:" in lines for name in names)
+
+
+def test_fleet_file_with_a_long_path_is_named_and_not_cut() -> None:
+    lines = where_lines("0.2.0", "lab", Path("/" + "folder/" * 20 + "lab.yaml"), URL, CODE, Path("/t"))
+    assert lines[0] == "Hostler 0.2.0: lab (lab.yaml)"
+
+
 NODES = st.builds(
     node,
     st.text(min_size=1, max_size=64),
@@ -74,8 +96,8 @@ NODES = st.builds(
 @given(st.lists(NODES, max_size=20), st.builds(Adopted, *[st.integers(0, 1000)] * 4), st.text(max_size=100))
 def test_start_screen_is_never_longer_or_wider(nodes: list[NodeView], adopted: Adopted, name: str) -> None:
     first = where_lines("0.2.0", name, Path("/" + "x" * 200), URL, CODE, Path("/state/token"))
-    lines = [*first, *node_lines(nodes, adopted, LINES_MAX - len(first))]
-    assert len(lines) <= LINES_MAX
+    lines = [*first, *node_lines(nodes, adopted, LINES_MAX - BELOW - len(first))]
+    assert len(lines) + BELOW <= LINES_MAX
     assert all(len(line) <= WIDTH and line.isprintable() for line in lines)
     assert any(line.startswith("Next") for line in lines)
 

@@ -95,6 +95,35 @@ def test_a_jobs_file_of_scripts_coordinator_is_understood(tmp_path: Path) -> Non
     assert spec.payload.cwd == str(tmp_path)
 
 
+def test_short_forms_are_their_long_forms(tmp_path: Path) -> None:
+    short = {
+        "name": "a", "argv": ["echo", 3, 0.5], "env": {"A": 1, "B": 2.5}, "nodes": "here", "exclude_nodes": "there",
+        "gpu_models": 4090, "labels": {"zone": "a"}, "after": "b", "outputs": "*.pt", "files": "*.py",
+        "parameters": {"lr": 0.1}, "resources": {"providers": "vast"},
+    }  # fmt: skip
+    long = {
+        "name": "a", "argv": ["echo", "3", "0.5"], "env": {"A": "1", "B": "2.5"}, "nodes": ["here"],
+        "exclude_nodes": ["there"], "gpu_models": ["4090"], "labels": ["zone=a"], "after": ["b"], "outputs": ["*.pt"],
+        "files": ["*.py"], "parameters": {"lr": "0.1"}, "resources": {"providers": ["vast"]},
+    }  # fmt: skip
+    assert loaded(tmp_path, [short]) == loaded(tmp_path, [long])
+    (one,) = loaded(tmp_path, [{**short, "labels": "zone=a"}])
+    assert one.resources.labels == ("zone=a",)
+
+
+def test_job_without_a_name_has_its_command_as_name_and_key(tmp_path: Path) -> None:
+    long = ["x" * 100, "y" * 300]
+    one, other, longest = loaded(tmp_path, [{"argv": ["echo", 1]}, {"script": "a b.py"}, {"argv": long}])
+    assert (one.name, one.key) == ("echo 1", "echo 1")
+    assert (other.name, other.key) == ("{python} a b.py", "'{python}' 'a b.py'")
+    assert longest.name == "x" * 60
+    assert (longest.key or "").startswith("sha256:")
+    (like_an_id,) = loaded(tmp_path, [{"argv": ["j7"]}])
+    assert (like_an_id.key or "").startswith("sha256:")
+    with pytest.raises(SettingsError, match="the key 'echo 1' is used twice"):
+        loaded(tmp_path, [{"argv": ["echo", "1"]}, {"argv": ["echo", 1]}])
+
+
 FINE: dict[str, Any] = {"name": "a", "argv": ["x"]}
 
 
@@ -111,11 +140,17 @@ FINE: dict[str, Any] = {"name": "a", "argv": ["x"]}
         ({**FINE, "script": "x.py"}, "jobs[0]: give its command as exactly one of argv, run and script"),
         ({**FINE, "args": ["x"]}, "jobs[0]: args belong to a script"),
         ({**FINE, "timeout": 1, "walltime_s": 1}, "jobs[0]: walltime_s and timeout mean the same"),
-        ({**FINE, "job_id": "b"}, "jobs[0]: give the job a name"),
-        ({"argv": ["x"]}, "jobs[0]: give the job a name"),
+        ({**FINE, "job_id": "b"}, "jobs[0]: name and job_id mean the same; keep name"),
         ({"name": "a"}, "jobs[0]: give its command"),
         ({"name": "a", "argv": "ls -l"}, "jobs[0].argv: should be a list (found 'ls -l')"),
-        ({"name": "a", "argv": ["x", 5]}, "jobs[0].argv[1]: should be a text (put it in quotes) (found 5)"),
+        (
+            {**FINE, "argv": ["x", True]},
+            "jobs[0].argv[1]: should be a text or a number (put it in quotes) (found True)",
+        ),
+        ({**FINE, "env": {"A": False}}, "jobs[0].env.A: should be a text or a number (put it in quotes) or a mapping"),
+        ({**FINE, "outputs": True}, "jobs[0].outputs: should be a text or a number (put it in quotes) (found True)"),
+        ({**FINE, "nodes": ["a", True]}, "jobs[0].nodes[1]: should be a text or a number (put it in quotes)"),
+        ({**FINE, "labels": {"zone": True}}, "jobs[0].labels: the value of zone should be a text or a number"),
         ({"name": "a", "argv": ["x", "a\0"]}, "the text contains a NUL character (U+0000)"),
         ({"name": "a", "argv": []}, "jobs[0].argv: the list should have at least 1 item"),
         ({"name": "", "argv": ["x"]}, "jobs[0].name: the text should have at least 1 character"),
@@ -147,8 +182,8 @@ def test_a_fault_is_told(tmp_path: Path, job: object, message: str) -> None:
 
 def test_faults_in_yaml_have_their_line(tmp_path: Path) -> None:
     path = tmp_path / "jobs.yaml"
-    path.write_text("# first\n- name: a\n  argv: [x]\n- name: b\n  argv: [x]\n  after: a\n")
-    with pytest.raises(SettingsError, match=r"jobs\.yaml:6:10: jobs\[1\]\.after: should be a list \(found 'a'\)"):
+    path.write_text("# first\n- name: a\n  argv: [x]\n- name: b\n  argv: [x]\n  after: {}\n")
+    with pytest.raises(SettingsError, match=r"jobs\.yaml:6:10: jobs\[1\]\.after: should be a list \(found \{\}\)"):
         load_jobs(path)
 
 

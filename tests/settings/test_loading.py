@@ -53,7 +53,7 @@ FAULTS = [
     ("nodes:\n- name: a/b\n", "2:9", "nodes[0].name: the text should match pattern"),
     ("nodes: [{name: a, cpu_slots: x}]", "1:30", "nodes[0].cpu_slots: should be 'auto' or a valid integer (found 'x')"),
     ("nodes: [{name: a}, {name: b}, {name: a}]", "1:38", "the name 'a' is used twice; the first is at "),
-    ("nodes: [{name: a, env: {A: 1}}]", "1:28", "nodes[0].env.A: should be a text (put it in quotes) (found 1)"),
+    ("nodes: [{name: a, env: {A: true}}]", "1:28", "nodes[0].env.A: should be a text or a number (put it in quotes)"),
     ("nodes: [{name: a, env: {A=: x}}]", "1:29", "nodes[0].env.A=: the text should match pattern"),
     ("sweeps:\n- {name: a, worker: [x], range: [0, 2^32]}", "2:37", "sweeps[0].range[1]: cannot be read at '^32'"),
     ("sweeps:\n- {name: a, worker: [x], range: [0]}", "2:33", "sweeps[0].range[1]: is missing"),

@@ -30,6 +30,24 @@ def test_a_job_in_short_form_is_the_job_in_full_form(served: Window) -> None:
     assert spec_of(served, "j1") == spec_of(served, "j2") == spec_of(served, "j3")
 
 
+def test_one_text_is_a_list_and_a_number_is_a_text(served: Window) -> None:
+    full = {
+        "name": "echo 3",
+        "payload": {
+            "kind": "script", "schema": 1, "argv": ["echo", "3"], "env": {"A": "1"}, "outputs": ["*.pt"],
+        },
+        "resources": {"nodes": ["here"], "gpu_models": ["4090"], "labels": ["zone=a"]},
+        "after": ["j1"],
+    }  # fmt: skip
+    short = {
+        "argv": ["echo", 3], "env": {"A": 1}, "outputs": "*.pt", "nodes": "here", "gpu_models": 4090,
+        "labels": {"zone": "a"}, "after": "j1",
+    }  # fmt: skip
+    served.post(JOBS, [FULL])
+    assert served.post(JOBS, [full, short]).json["ids"] == ["j2", "j3"]
+    assert spec_of(served, "j2") == spec_of(served, "j3")
+
+
 def test_the_key_of_a_short_form_is_not_its_name(served: Window) -> None:
     named = {**SHORT, "name": "train"}
     assert served.post(JOBS, [named, named]).json["ids"] == ["j1", "j2"]
@@ -73,7 +91,10 @@ def test_a_short_form_starts_in_a_folder_of_its_own_or_from_a_snapshot(served: W
         ({**SHORT, "cwd": "src"}, "jobs[1].cwd: is a relative path, and the controller reads no path of the machine"),
         ({"name": "a"}, "jobs[1]: give its command as exactly one of argv, run and script"),
         ({**SHORT, "argv": "ls"}, "jobs[1].argv: should be a list (found 'ls')"),
-        ({**SHORT, "argv": ["ls", 1]}, "jobs[1].argv[1]: should be a text (put it in quotes) (found 1)"),
+        (
+            {**SHORT, "argv": ["ls", True]},
+            "jobs[1].argv[1]: should be a text or a number (put it in quotes) (found True)",
+        ),
         ({**SHORT, "walltime": 1}, "jobs[1].walltime: is not a field here; did you mean 'walltime_s'?"),
         ({**SHORT, "depends_on": ["a"]}, "jobs[1].depends_on: is not a field here; write `after`"),
         ({**SHORT, "gpus": "1"}, "jobs[1].gpus: should be a valid integer (found '1')"),

@@ -25,14 +25,14 @@ from hostler.cli.show import (
     clean,
     compact,
     kind_of,
-    live_table,
     maybe,
+    paragraph,
     plural,
     say,
     say_json,
-    shortened,
     standing,
     table,
+    table_rows,
     table_width,
     terminal_width,
     wrapped,
@@ -147,17 +147,16 @@ def jobs(
 
 
 def _job_lines(shown: Sequence[Column], rows: Sequence[Sequence[object]], reasons: Sequence[str]) -> Iterator[str]:
-    """On a terminal, a line for each job, and one below it for its reason; otherwise a line that has all of it."""
+    """On a terminal, each job with its reason below it, both wrapped; otherwise a line that has all of it."""
     if table_width() == UNLIMITED:
         yield from table([*shown, WHY], [[*row, reason] for row, reason in zip(rows, reasons, strict=True)])
         return
-    width = table_width()
-    title, *lines = live_table(shown, rows, width)
-    yield title
-    for line, reason in zip(lines, reasons, strict=True):
-        yield line
+    titles, *lines = table_rows(shown, rows)
+    yield from titles
+    for row, reason in zip(lines, reasons, strict=True):
+        yield from row
         if reason:
-            yield BELOW + shortened(clean(reason), max(width - len(BELOW), 3))
+            yield from paragraph(reason, BELOW, BELOW)
 
 
 def _reason(job: View, waits: Mapping[str, str]) -> str:

@@ -23,6 +23,8 @@ BELOW = "    "
 """Before a text that stands below its row."""
 
 MORE = "… (--json has the rest)"
+SEAMS = ",;:/=&"
+"""Signs behind which a word is divided that is too long for a line."""
 UNLIMITED = 1_000_000
 BREAK = r"(?<![0-9])(?<![0-9][hmd]) +|(?<=[0-9]) +(?![A-Za-zµ%°]{1,5}(?:[^A-Za-z]|$))|(?<=[0-9][hmd]) +(?![0-9])"
 """Spaces at which a line may end: not between a number and a unit of at most five letters, nor within `5h 07m`."""
@@ -141,6 +143,15 @@ def live_table(columns: Sequence[Column], rows: Iterable[Sequence[object]], widt
         yield _row_line(short, widths, columns)
 
 
+def screen_rows(
+    columns: Sequence[Column], rows: Iterable[Sequence[object]], width: int, *, live: bool
+) -> list[list[str]]:
+    """The rows of a table of a screen, titles first: of a live one a line each, of a printed one wrapped and whole."""
+    if live:
+        return [[line] for line in live_table(columns, rows, width)]
+    return list(table_rows(columns, rows, width))
+
+
 def _laid_out(
     columns: Sequence[Column], rows: Iterable[Sequence[object]], width: int, *, last_first: bool = True
 ) -> Iterator[tuple[Sequence[str], Sequence[int]]]:
@@ -170,7 +181,7 @@ def room(widths: Sequence[int]) -> int:
 
 def shortened(text: str, width: int) -> str:
     """`text` in at most `width` (3 or more) columns; what is left out is marked by `…`."""
-    return text if _columns(text) <= width else next(_pieces(text, width - 1), "") + "…"
+    return text if _columns(text) <= width else _beginning(text, width - 1) + "…"
 
 
 def wrapped(title: str, text: str) -> list[str]:
@@ -184,6 +195,11 @@ def paragraph(text: str, first: str = "", rest: str = "") -> list[str]:
     indent = max(len(first), len(rest))
     pieces = _pieces_of(clean(text), terminal_width() - indent)
     return [first + pieces[0], *(rest + piece for piece in pieces[1:])]
+
+
+def folded_text(text: str, width: int) -> list[str]:
+    """A line in as many lines of `width` columns as it needs, broken between words."""
+    return _pieces_of(clean(text), width)
 
 
 def share(part: float | None) -> str:
@@ -288,16 +304,33 @@ def _lines(text: str, width: int) -> Iterator[str]:
 
 
 def _pieces(text: str, width: int) -> Iterator[str]:
-    """The text in parts of at most `width` columns; a character that is wider than that stands alone."""
+    """The text in parts of at most `width` columns; a character that is wider than that stands alone.
+
+    A part ends behind a sign of `SEAMS` where its second half has one.
+    """
     piece, taken = "", 0
     for character in text:
         wide = _columns(character)
         if piece and taken + wide > width:
-            yield piece
-            piece, taken = "", 0
+            seam = max(map(piece.rfind, SEAMS)) + 1
+            end = seam if 2 * seam > len(piece) else len(piece)
+            yield piece[:end]
+            piece = piece[end:]
+            taken = _columns(piece)
         piece, taken = piece + character, taken + wide
     if piece:
         yield piece
+
+
+def _beginning(text: str, width: int) -> str:
+    """As much of the text as has room in `width` columns."""
+    end, taken = 0, 0
+    for character in text:
+        taken += _columns(character)
+        if taken > width and end:
+            break
+        end += 1
+    return text[:end]
 
 
 def _columns(text: str) -> int:

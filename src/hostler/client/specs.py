@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
 
 from hostler.client.grids import NAME_SHOWN
 from hostler.model.errors import UsageError
@@ -30,8 +30,8 @@ RESOURCES = (
     "exclude_gpu_models",
     "providers",
 )
-
-
+NAMED = ("nodes", "exclude_nodes", "gpu_models", "exclude_gpu_models", "providers")
+"""Of these, the constraints by names; one name needs no list."""
 USUAL = {"timeout": "walltime_s", "time_limit": "walltime_s", "memory": "memory_gb", "gpu_memory": "vram_gb"}
 """Options that others call so."""
 
@@ -86,8 +86,8 @@ class JobOptions(TypedDict, total=False):
     """GPU models by words of their names, as `4090`."""
     exclude_gpu_models: Sequence[str] | str
     providers: Sequence[str] | str
-    labels: Mapping[str, str]
-    """Labels that its node must have, all of them."""
+    labels: Mapping[str, str | float] | Sequence[str] | str
+    """Labels that its node must have, all of them, as {'zone': 'a'} or 'zone=a'."""
     max_attempts: Mapping[str, int]
     """Attempts that may end in a class of failure (`exit`, `timeout`, …) before the job fails."""
     require_result: bool
@@ -139,8 +139,19 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _is_textual(value: object) -> bool:
+    """Whether it is a text, or a number, which stands for its digits."""
+    return isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
 def _are_texts(value: object) -> bool:
-    return isinstance(value, list | tuple) and all(map(_is_text, value))
+    return isinstance(value, list | tuple) and all(map(_is_textual, value))
+
+
+def _are_labels(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_text, value)) and all(map(_is_textual, value.values()))
+    return _is_text(value) or (isinstance(value, list | tuple) and all(map(_is_text, value)))
 
 
 def _is_secret(value: object) -> bool:
@@ -155,7 +166,7 @@ _TEXT = _Kind(_is_text, "a text")
 _NUMBER = _Kind(_is_number, "a number")
 _WHOLE = _Kind(_is_whole, "a whole number")
 _FLAG = _Kind(lambda value: isinstance(value, bool), "True or False")
-_NAMES = _Kind(lambda value: _is_text(value) or _are_texts(value), "a text or a list of texts")
+_NAMES = _Kind(lambda value: _is_textual(value) or _are_texts(value), "a text or a list of texts")
 _KINDS: Mapping[str, _Kind] = {
     **dict.fromkeys(("name", "key", "python_env", "config"), _TEXT),
     **dict.fromkeys(("walltime_s", "vram_gb", "memory_gb", "cpus"), _NUMBER),
@@ -170,14 +181,14 @@ _KINDS: Mapping[str, _Kind] = {
         lambda value: (
             isinstance(value, Mapping)
             and all(
-                _is_text(name) and (isinstance(each, str | int | float | os.PathLike) or _is_secret(each))
+                _is_text(name) and (_is_textual(each) or isinstance(each, os.PathLike) or _is_secret(each))
                 for name, each in value.items()
             )
         ),
-        "variables with their values, as {'SEED': '1'} or {'TOKEN': {'secret': 'name'}}",
+        "variables with their values, texts or numbers, as {'SEED': '1'} or {'TOKEN': {'secret': 'name'}}",
     ),
     "labels": _Kind(
-        lambda value: isinstance(value, Mapping) and all(map(_is_text, (*value, *value.values()))),
+        _are_labels,
         "labels with their values, as {'zone': 'a'}",
     ),
     "max_attempts": _Kind(
@@ -241,7 +252,7 @@ def _folder(cwd: str | os.PathLike[str]) -> str:
 def _resources(options: JobOptions) -> dict[str, Any]:
     given: Mapping[str, Any] = options
     made = {name: given[name] for name in RESOURCES if given.get(name) not in (None, (), [], {})}
-    made |= {name: [value] for name, value in made.items() if name != "device" and isinstance(value, str)}
+    made |= {name: _listed(value) for name, value in made.items() if name in NAMED}
     gpus = options.get("gpus")
     if gpus is not None:
         if options.get("device") == "cpu":
@@ -249,11 +260,12 @@ def _resources(options: JobOptions) -> dict[str, Any]:
         made = {"device": "gpu", **made, "gpus": gpus}
     labels = options.get("labels")
     if labels:
-        made["labels"] = [f"{name}={value}" for name, value in labels.items()]
+        listed = _listed(labels) if not isinstance(labels, Mapping) else []
+        made["labels"] = listed or [f"{name}={value}" for name, value in cast(Mapping[str, object], labels).items()]
     return made
 
 
-def _patterns(what: str, given: Sequence[str] | str | None) -> list[str]:
+def _patterns(what: str, given: Sequence[object] | object) -> list[str]:
     """Patterns of files in the folder. Raises `UsageError` for one that leads out of it."""
     listed = _listed(given)
     for pattern in listed:
@@ -263,9 +275,11 @@ def _patterns(what: str, given: Sequence[str] | str | None) -> list[str]:
     return listed
 
 
-def _listed(words: Sequence[str] | str | None) -> list[str]:
-    """A list of texts where one alone was given."""
-    return [words] if isinstance(words, str) else list(words or ())
+def _listed(words: object) -> list[str]:
+    """A list of texts where one alone was given. Numbers stand for their digits."""
+    if words is None:
+        return []
+    return [str(each) for each in words] if isinstance(words, list | tuple) else [str(words)]
 
 
 def _durations(expected: float | Mapping[str, float]) -> dict[str, float]:

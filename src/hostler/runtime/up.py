@@ -38,7 +38,7 @@ from hostler.runtime.report import Reporter
 from hostler.runtime.standby import Standby
 from hostler.runtime.statedir import StateDir
 from hostler.runtime.term import Term, adopt_identity, end
-from hostler.runtime.welcome import LINES_MAX, where_lines
+from hostler.runtime.welcome import BELOW, LINES_MAX, where_lines
 from hostler.settings import (
     Loaded,
     Telling,
@@ -278,7 +278,7 @@ async def _lead(
             __version__, loaded.fleet.name, loaded.path, door.url(loaded, served.port), code, directory.path / "token"
         )
         show = Reporter(controller, out, clock, loaded.fleet.name, first)
-        introduction = Introduction(controller, show, held, LINES_MAX - len(first))
+        introduction = Introduction(controller, show, held, LINES_MAX - BELOW - len(first))
         await _serve_until_over(controller, show, introduction, until_idle)
         if controller.hurried:
             return EXIT_UNDONE

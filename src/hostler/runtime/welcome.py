@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -15,8 +16,13 @@ from hostler.model.views import DeviceView, NodeView
 WIDTH = 80
 LINES_MAX = 12
 LABEL = 11
+SOURCE_SHOWN = 76
 NODES_SHOWN = 5
 NODE_LINES = 3
+NAME_SHOWN = 64
+"""Characters of the name of a node, which has no more, and of the model of a GPU."""
+BELOW = 2
+"""Lines that `hostler up --detach` adds: how the controller is stopped, and its log."""
 
 
 class Adopted(NamedTuple):
@@ -35,7 +41,7 @@ class Adopted(NamedTuple):
 def where_lines(version: str, fleet: str, file: Path | None, url: str, code: str | None, token: Path) -> list[str]:
     """The first lines: version and fleet, the dashboard with a link that logs in once, the file of the token."""
     name = printable(fleet, 40)
-    source = "no fleet file: this machine alone" if file is None else printable(at_home(file), WIDTH)
+    source = "no fleet file: this machine alone" if file is None else _source(file)
     link = url if code is None else f"{url}/login?once={code}"
     return [
         *_wrapped(f"Hostler {version}", f"{name} ({source})"),
@@ -43,6 +49,12 @@ def where_lines(version: str, fleet: str, file: Path | None, url: str, code: str
         _dashboard(link, code),
         f"{'Token':{LABEL}}{at_home(token)}",
     ]
+
+
+def _source(file: Path) -> str:
+    """The path of the fleet file, or its name alone where the path is longer than a line."""
+    path = printable(at_home(file))
+    return path if len(path) <= SOURCE_SHOWN else printable(file.name, SOURCE_SHOWN)
 
 
 def _dashboard(link: str, code: str | None) -> str:
@@ -88,25 +100,42 @@ def _totals(nodes: Sequence[NodeView]) -> str:
 def _node(node: NodeView) -> list[str]:
     """A node in a line; one that is not connected in as many as its reason and the remedy take, at most three."""
     gpus = [device for device in node.devices if device.kind != "cpu"]
-    name = printable(node.name, 20)
+    name = printable(node.name, NAME_SHOWN)
     if node.link != "up":
         why = printable(reason_of(name, node.backend, node.trouble))
-        indent = " " * LABEL
-        return textwrap.wrap(
-            f"{name}: {why}", WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ",
-            max_lines=NODE_LINES, placeholder=" …",
-        )  # fmt: skip
-    what = "; ".join(_gpus(gpus)) if gpus else _count(len(node.devices), "CPU slot")
-    return [_cut(f"{'':{LABEL}}{name}: {what}")]
+        lines = _folded(f"{name}: {why}")
+        return lines if len(lines) <= NODE_LINES else _folded(f"{name}: not connected; why: hostler node list")
+    if not gpus:
+        return _folded(f"{name}: {_count(len(node.devices), 'CPU slot')}")
+    kinds = _gpus(gpus)
+    for shown in range(len(kinds), -1, -1):
+        left_out = sum(count for count, _ in kinds[shown:])
+        more = (
+            [f"and {left_out} more: hostler device list"]
+            if shown
+            else [f"{_count(left_out, 'GPU')}: hostler device list"]
+        )
+        lines = _folded(f"{name}: {'; '.join([*(text for _, text in kinds[:shown]), *(more if left_out else [])])}")
+        if len(lines) <= NODE_LINES:
+            break
+    return lines
 
 
-def _gpus(gpus: Sequence[DeviceView]) -> list[str]:
-    """GPUs by model and memory, and the memory that others use on some of them."""
+def _folded(text: str) -> list[str]:
+    """A text about a node in lines that break between words, but not between a number and what it counts."""
+    whole = re.sub(r"(?<=[0-9]) (?=GB|x )|(?<=[0-9] x) ", "\N{NO-BREAK SPACE}", text)
+    indent = " " * LABEL
+    lines = textwrap.wrap(whole, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
+def _gpus(gpus: Sequence[DeviceView]) -> list[tuple[int, str]]:
+    """GPUs by model and memory with their number, and the memory that others use on some of them."""
     kinds: dict[str, list[DeviceView]] = {}
     for gpu in gpus:
         memory = "" if gpu.vram_gb is None else f" {gpu.vram_gb:.0f} GB"
-        kinds.setdefault(f"{printable(gpu.model or 'GPU', 30)}{memory}", []).append(gpu)
-    return [f"{len(some)} x {kind}{_used(some)}" for kind, some in kinds.items()]
+        kinds.setdefault(f"{printable(gpu.model or 'GPU', NAME_SHOWN)}{memory}", []).append(gpu)
+    return [(len(some), f"{len(some)} x {kind}{_used(some)}") for kind, some in kinds.items()]
 
 
 def _used(gpus: Sequence[DeviceView]) -> str:
@@ -142,11 +171,10 @@ def _count(number: int, what: str) -> str:
 
 def _wrapped(label: str, text: str) -> list[str]:
     line = f"{label}: {text}"
-    return [line] if len(line) <= WIDTH else [f"{label}:", f"  {_cut(text, WIDTH - 2)}"]
-
-
-def _cut(line: str, width: int = WIDTH) -> str:
-    return line if len(line) <= width else line[: width - 1] + "…"
+    if len(line) <= WIDTH:
+        return [line]
+    below = textwrap.wrap(text, WIDTH - 2)
+    return [f"{label}:", *(f"  {each}" for each in below)]
 
 
 def at_home(path: Path) -> str:

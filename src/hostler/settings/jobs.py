@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from hostler.model.work import (
     ANYWHERE,
+    CONSTRAINTS_MAX,
     PARAMETERS_MAX,
     RESERVED_NAME,
     Cores,
     DeviceCount,
     DeviceWanted,
     Gigabytes,
+    Label,
+    LabelName,
     Labels,
+    LabelValue,
     MemoryGb,
     ParameterName,
     ParameterValue,
@@ -27,11 +31,58 @@ from hostler.model.work import (
     Retry,
     Seconds,
     Tiers,
-    WantedNames,
+    Wanted,
 )
-from hostler.settings.section import Command, JobEnvironment, Name, Pattern, Section, Word, counted, sensible
+from hostler.settings.section import (
+    NOT_A_TEXT,
+    Command,
+    JobEnvironment,
+    Name,
+    Names,
+    Patterns,
+    Section,
+    WordOrNumber,
+    as_text,
+    as_texts,
+    counted,
+    sensible,
+)
 from hostler.settings.slurm import SlurmJob
 
+
+def _as_labels(value: object) -> object:
+    """`name=value` texts where a mapping or one text is given. Raises `ValueError` for a boolean."""
+    if isinstance(value, Mapping):
+        wrong = [name for name, each in value.items() if isinstance(each, bool)]
+        if wrong:
+            raise ValueError(f"the value of {wrong[0]} {NOT_A_TEXT}")
+        return tuple(f"{name}={each}" for name, each in value.items())
+    return as_texts(value)
+
+
+ShortNames: TypeAlias = Annotated[
+    Annotated[tuple[Annotated[Wanted, BeforeValidator(as_text)], ...], Field(max_length=CONSTRAINTS_MAX)],
+    BeforeValidator(
+        as_texts,
+        json_schema_input_type=Annotated[tuple[Wanted | float, ...], Field(max_length=CONSTRAINTS_MAX)]
+        | Wanted
+        | float,
+    ),
+]
+"""Names, or parts of names; one alone needs no list."""
+ShortLabels: TypeAlias = Annotated[
+    Labels,
+    BeforeValidator(
+        _as_labels,
+        json_schema_input_type=Labels
+        | Label
+        | Annotated[dict[LabelName, LabelValue | float], Field(max_length=CONSTRAINTS_MAX)],
+    ),
+]
+"""`name=value` each, or a mapping; one alone needs no list."""
+ShortParameter: TypeAlias = Annotated[
+    ParameterValue, BeforeValidator(as_text, json_schema_input_type=ParameterValue | float)
+]
 OWN_DIRECTORY = "{attempt}"
 """As a job's `cwd`: a fresh directory for each attempt."""
 USUAL = {field.name: getattr(ANYWHERE, field.name) for field in fields(Resources)}
@@ -52,12 +103,12 @@ class JobNeeds(Section):
     tiers: Tiers = ()
     cpu_too: bool = False
     disk_gb: Gigabytes | None = None
-    nodes: WantedNames = ()
-    exclude_nodes: WantedNames = ()
-    gpu_models: WantedNames = ()
-    exclude_gpu_models: WantedNames = ()
-    providers: WantedNames = ()
-    labels: Labels = ()
+    nodes: ShortNames = ()
+    exclude_nodes: ShortNames = ()
+    gpu_models: ShortNames = ()
+    exclude_gpu_models: ShortNames = ()
+    providers: ShortNames = ()
+    labels: ShortLabels = ()
 
 
 class JobCommand(Section):
@@ -71,12 +122,12 @@ class JobCommand(Section):
     """Another word for `argv`."""
     script: Annotated[str, Field(min_length=1)] | None = None
     """A Python script, run by the node's Python with `args`."""
-    args: tuple[Word, ...] = ()
+    args: tuple[WordOrNumber, ...] = ()
     """Arguments of `script`."""
-    files: tuple[Pattern, ...] | None = None
+    files: Patterns | None = None
     """What of `cwd` goes along to nodes behind SSH, as patterns (`*`, `**`, folders); by default all of it, but for
     what its `.hostlerignore` (or else `.gitignore`) names."""
-    outputs: tuple[Pattern, ...] = ()
+    outputs: Patterns = ()
     """Files that it leaves where it runs, as patterns: they are brought to `results/ATTEMPT/` in the state directory,
     and it has failed without them."""
     env: JobEnvironment = {}
@@ -88,9 +139,9 @@ class JobCommand(Section):
     """File of `cwd` that states its Python environment, which is built on its node: a `uv.lock`, `pyproject.toml`,
     requirements file or `environment.yml`; `none`: nothing is built. By default the first of these that is there, on
     machines other than the controller's."""
-    parameters: Annotated[dict[ParameterName, ParameterValue], Field(max_length=PARAMETERS_MAX)] = {}
+    parameters: Annotated[dict[ParameterName, ShortParameter], Field(max_length=PARAMETERS_MAX)] = {}
     """Values that its command was made with, by name, for `hostler results` and the folders of `hostler fetch`."""
-    after: tuple[Name, ...] = ()
+    after: Names = ()
     """Keys or ids of jobs, or ids of groups, that must be done first. `$HOSTLER_INPUTS` names a JSON file with their
     results; of a group, it has a list of `job`, `parameters` and `result`."""
     priority: Priority = 0
@@ -162,9 +213,10 @@ class Job(JobForm):
     """A script job in short form. Exactly one of `argv`, `run` and `script` gives its command."""
 
     name: Name | None = None
-    """Its name for people; required, unless `job_id` is given."""
+    """Its name for people; by default the command."""
     key: Name | None = None
-    """Idempotency key: submitting the same job under the same key again changes nothing. By default the name."""
+    """Idempotency key: submitting the same job under the same key again changes nothing. By default the name, or else
+    the command."""
     cwd: Annotated[str, Field(min_length=1)] = "."
     """Where it runs, starting from the folder of this file; `{attempt}` is a fresh directory for each attempt."""
     in_place: bool = False
@@ -172,9 +224,9 @@ class Job(JobForm):
     sends the files of `cwd` as they are then."""
 
     @model_validator(mode="after")
-    def _has_a_name(self) -> Self:
-        if (self.name is None) == (self.job_id is None):
-            raise ValueError("give the job a name (or, from an older file, a job_id), and not both")
+    def _has_one_name(self) -> Self:
+        if self.name is not None and self.job_id is not None:
+            raise ValueError("name and job_id mean the same; keep name")
         refuse_id(self.key or self.name or self.job_id)
         return self
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 from hostler.model.errors import SettingsError
-from hostler.model.work import UNEXPECTED, JobSpec, Resources, ScriptPayload, WorkKind
+from hostler.model.work import NAME_MAX, RESERVED_NAME, UNEXPECTED, JobSpec, Resources, ScriptPayload, WorkKind
 from hostler.settings.clusters import batch_options
 from hostler.settings.faults import checked
 from hostler.settings.jobs import OWN_DIRECTORY, Job, JobForm, Jobs, ShortJob
@@ -23,10 +25,10 @@ NAME_SHOWN = 60
 def load_jobs(path: Path) -> tuple[JobSpec, ...]:
     """The jobs of a jobs file: YAML or JSON, a list of jobs or a mapping `{jobs: [...]}`.
 
-    A job is what `hostler.settings.jobs.Job` says; paths start from the folder of the file, and the key defaults to
-    the name. The jobs files of scripts_coordinator are understood (`job_id`, `script`, `args`, `timeout`); a key of
-    theirs that cannot be honoured (`gpu_id`, `expected_output`) is refused with what to write instead. Raises
-    `SettingsError` telling every fault with its place.
+    A job is what `hostler.settings.jobs.Job` says; paths start from the folder of the file, the name defaults to the
+    command, and the key to the name. The jobs files of scripts_coordinator are understood (`job_id`, `script`, `args`,
+    `timeout`); a key of theirs that cannot be honoured (`gpu_id`, `expected_output`) is refused with what to write
+    instead. Raises `SettingsError` telling every fault with its place.
     """
     placed = placed_jobs(path)
     refuse_twins("the key", [(spec.key or spec.name, origin) for spec, origin in placed])
@@ -45,16 +47,27 @@ def placed_jobs(path: Path) -> list[tuple[JobSpec, Origin]]:
 def job_spec(job: Job, base_dir: Path) -> JobSpec:
     """The spec of a job in short form; its paths start from `base_dir`."""
     name = job.name or job.job_id
-    assert name is not None
     cwd = None if job.cwd == OWN_DIRECTORY else str(base_dir / job.cwd)
-    return _spec(job, name, job.key or name, _payload(job, cwd, job.in_place))
+    return _spec(job, name or _by_command(job), job.key or name or _key_of(job), _payload(job, cwd, job.in_place))
 
 
 def short_spec(job: ShortJob) -> JobSpec:
     """The spec of a job in the short form of requests."""
-    name = job.name or job.job_id or " ".join(_argv(job))[:NAME_SHOWN] or "job"
+    name = job.name or job.job_id or _by_command(job)
     cwd = None if job.cwd == OWN_DIRECTORY else job.cwd
     return _spec(job, name, job.key, _payload(job, cwd, job.in_place, job.snapshot))
+
+
+def _by_command(job: JobForm) -> str:
+    """The name of a job without one."""
+    return " ".join(_argv(job))[:NAME_SHOWN] or "job"
+
+
+def _key_of(job: JobForm) -> str:
+    """The key of a job of a file that has neither key nor name: its command, or a digest where that cannot be one."""
+    command = shlex.join(_argv(job))
+    is_key = len(command) <= NAME_MAX and not RESERVED_NAME.fullmatch(command)
+    return command if is_key else f"sha256:{sha256(command.encode()).hexdigest()}"
 
 
 def bounded(resources: Resources, limits: Limits) -> Resources:

@@ -30,14 +30,36 @@ def counted(gpus: int) -> str:
     return f"{gpus} GPU{'' if gpus == 1 else 's'}"
 
 
+NOT_A_TEXT = "should be a text or a number (put it in quotes)"
+"""Of a boolean, which programs write differently."""
+
+
+def as_text(value: object) -> object:
+    """The text of a number, as Python prints it; other values as they are. Raises `ValueError` for a boolean."""
+    if isinstance(value, bool):
+        raise ValueError(NOT_A_TEXT)
+    return str(value) if isinstance(value, int | float) else value
+
+
+def as_texts(value: object) -> object:
+    """A list, also where one text or number alone is given. Raises `ValueError` for a boolean."""
+    if isinstance(value, bool):
+        raise ValueError(NOT_A_TEXT)
+    if isinstance(value, list):
+        return tuple(value)
+    return (value,) if isinstance(value, str | int | float) else value
+
+
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=NAME_MAX)]
 NodeName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 Integer: TypeAlias = Annotated[int, BeforeValidator(parse_integer, json_schema_input_type=int | str)]
 Count: TypeAlias = Annotated[Integer, Field(ge=1, le=2**63 - 1)]
 Word: TypeAlias = Annotated[str, Field(pattern=r"^[^\x00]*$")]
-Command: TypeAlias = Annotated[tuple[Word, ...], Field(min_length=1)]
+WordOrNumber: TypeAlias = Annotated[Word, BeforeValidator(as_text, json_schema_input_type=Word | float)]
+"""Of a command, or the value of a variable; a number stands for its digits."""
+Command: TypeAlias = Annotated[tuple[WordOrNumber, ...], Field(min_length=1)]
 Needs: TypeAlias = Annotated[Resources, AfterValidator(sensible)]
-Environment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], Word]
+Environment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], WordOrNumber]
 
 
 def _stays_inside(pattern: str) -> str:
@@ -51,6 +73,16 @@ def _stays_inside(pattern: str) -> str:
 
 Pattern: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_stays_inside)]
 """Of files in a folder."""
+Patterns: TypeAlias = Annotated[
+    tuple[Annotated[Pattern, BeforeValidator(as_text)], ...],
+    BeforeValidator(as_texts, json_schema_input_type=tuple[Pattern | float, ...] | Pattern | float),
+]
+"""Several of them; one alone needs no list."""
+Names: TypeAlias = Annotated[
+    tuple[Annotated[Name, BeforeValidator(as_text)], ...],
+    BeforeValidator(as_texts, json_schema_input_type=tuple[Name | float, ...] | Name | float),
+]
+"""Several names; one alone needs no list."""
 
 
 class Section(BaseModel):
@@ -70,7 +102,7 @@ class SecretValue(Section):
     """Its name, as `hostler secret list` shows it."""
 
 
-JobEnvironment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], Word | SecretValue]
+JobEnvironment: TypeAlias = dict[Annotated[str, Field(pattern=r"^[^=\x00]+$")], WordOrNumber | SecretValue]
 
 
 def values_in(env: JobEnvironment) -> dict[str, str]:

@@ -16,10 +16,10 @@ from hostler.cli.show import (
     clock,
     duration,
     kind_of,
-    live_table,
     percent,
     plural,
     quantity,
+    screen_rows,
     shortened,
     table_rows,
 )
@@ -131,8 +131,8 @@ def draw(
         _nodes(seen, at, room),
         Section(2, 2, [*_queue(seen, at, room)]),
         Section(4, 4, [*_throughput(seen, speeds, now, room)]),
-        _sweeps(seen, room),
-        _loops(seen, room),
+        _sweeps(seen, room, live=height is not None),
+        _loops(seen, room, live=height is not None),
         Section(7, 1, [Line(entry_line(each, room), DIM) for each in reversed(entries)], more=UNKNOWN),
     ]
     return arranged(sections, width, height)
@@ -228,13 +228,13 @@ def _nodes(seen: Fleet, now: float, width: int) -> Section:
     A reason that is too long for its column stands whole below its node.
     """
     ranked = sorted(seen.nodes, key=lambda node: (node["link"] == "up", node["cordon"] is None, not remarks(node)))
-    titles, *rows = table_rows(NODE_COLUMNS, [_node_row(node, now) for node in ranked], width)
+    title, *found = table_rows(NODE_COLUMNS, [_node_row(node, now) for node in ranked], width)
     styled = [
         Line(line, _node_style(node), is_rest=at > 0)
-        for lines, node in zip(rows, ranked, strict=True)
+        for lines, node in zip(found, ranked, strict=True)
         for at, line in enumerate(lines)
     ]
-    return Section(3, 3, styled, Line(titles[0], DIM), "and {} more nodes: `hostler node list`")
+    return Section(3, 3, styled, Line(title[0], DIM), "and {} more nodes: `hostler node list`")
 
 
 def _node_row(node: View, now: float) -> Sequence[object]:
@@ -279,12 +279,14 @@ def _queue(seen: Fleet, now: float, width: int) -> Iterator[Line]:
     yield from folded(f"{when}{hardly} ({seen.start['why']})", "", DIM, width)
 
 
-def folded(text: str, title: str, style: str, width: int, indent: int = INDENT) -> Iterator[Line]:
-    """A text beside its title, in lines that break between words; `FOLDED` of them at most.
+def folded(
+    text: str, title: str, style: str, width: int, indent: int = INDENT, most: int | None = FOLDED
+) -> Iterator[Line]:
+    """A text beside its title, in lines that break between words; at most `most` of them.
 
     Without a title, all lines but the first are indented.
     """
-    lines = textwrap.wrap(clean(text), width - indent, max_lines=FOLDED, placeholder=" …")
+    lines = textwrap.wrap(clean(text), width - indent, max_lines=most, placeholder=" …")
     for number, line in enumerate(lines):
         first = f"{title:<{indent}}" if title else ""
         yield Line(f"{' ' * indent if number else first}{line}", style)
@@ -306,10 +308,12 @@ def _throughput(seen: Fleet, speeds: Speeds, now: float, width: int) -> Iterator
         yield Line(f"{name:<8} {shown:>6}  {sparkline(seen_of.bars(count))}")
 
 
-def _sweeps(seen: Fleet, width: int) -> Section:
+def _sweeps(seen: Fleet, width: int, *, live: bool) -> Section:
     sweeps = seen.status["sweeps"]
-    title, *lines = live_table(SWEEP_COLUMNS, map(_sweep_row, sweeps), width)
-    return Section(5, 1, [Line(line) for line in lines], Line(title, DIM), "and {} more: `hostler status`")
+    title, *found = screen_rows(SWEEP_COLUMNS, map(_sweep_row, sweeps), width, live=live)
+    return Section(
+        5, 1, [Line(line) for lines in found for line in lines], Line(title[0], DIM), "and {} more: `hostler status`"
+    )
 
 
 def _sweep_row(sweep: View) -> Sequence[object]:
@@ -323,11 +327,12 @@ def _sweep_row(sweep: View) -> Sequence[object]:
     )
 
 
-def _loops(seen: Fleet, width: int) -> Section:
+def _loops(seen: Fleet, width: int, *, live: bool) -> Section:
     going = [config for config in seen.configs if config["state"] == "open"]
-    title, *lines = live_table(LOOP_COLUMNS, map(_loop_row, going), width)
-    styled = [Line(line, ODD if config.get("paused") else "") for line, config in zip(lines, going, strict=True)]
-    return Section(6, 1, styled, Line(title, DIM), "and {} more: `hostler train list`")
+    title, *found = screen_rows(LOOP_COLUMNS, map(_loop_row, going), width, live=live)
+    styles = [ODD if config.get("paused") else "" for config in going]
+    styled = [Line(line, style) for lines, style in zip(found, styles, strict=True) for line in lines]
+    return Section(6, 1, styled, Line(title[0], DIM), "and {} more: `hostler train list`")
 
 
 def _loop_row(config: View) -> Sequence[object]:

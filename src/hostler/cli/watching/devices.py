@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from hostler.cli.show import Column, clean, live_table, plural
-from hostler.cli.watching.board import BAD, DIM, HEAD, HEAD_MOST, ODD, UNKNOWN, folded, how_long, known, told_head
+from hostler.cli.show import Column, clean, plural, screen_rows
+from hostler.cli.watching.board import (
+    BAD,
+    DIM,
+    FOLDED,
+    HEAD,
+    HEAD_MOST,
+    ODD,
+    UNKNOWN,
+    folded,
+    how_long,
+    known,
+    told_head,
+)
 from hostler.cli.watching.follow import Sight
 from hostler.cli.watching.layout import NARROWEST, Line, Section, arranged
 
@@ -58,16 +70,19 @@ def draw(sight: Sight[Devices], entries: Sequence[View], now: float, width: int,
     """The whole screen: a line for each device."""
     rows = [(node, device) for node in sight.seen.nodes for device in node["devices"]]
     at = now if sight.lost is None else sight.at
-    title, *lines = live_table(
-        DEVICE_COLUMNS, [_row(node, device, sight.seen.held, at) for node, device in rows], max(width, NARROWEST)
-    )
-    styled = [Line(line, _style(node, device)) for line, (node, device) in zip(lines, rows, strict=True)]
+    cells, live = [_row(node, device, sight.seen.held, at) for node, device in rows], height is not None
+    title, *found = screen_rows(DEVICE_COLUMNS, cells, max(width, NARROWEST), live=live)
+    styled = [Line(line, _style(*row)) for lines, row in zip(found, rows, strict=True) for line in lines]
     head = Section(
         0,
         HEAD_MOST,
-        [*told_head(sight, now, max(width, NARROWEST)), *_head(rows), *_away(sight.seen.nodes, max(width, NARROWEST))],
+        [
+            *told_head(sight, now, max(width, NARROWEST)),
+            *_head(rows),
+            *_away(sight.seen.nodes, max(width, NARROWEST), live=live),
+        ],
     )
-    return arranged([head, Section(1, 1, styled, Line(title, DIM), "and {} more devices")], width, height)
+    return arranged([head, Section(1, 1, styled, Line(title[0], DIM), "and {} more devices")], width, height)
 
 
 def _job(job: View) -> Held:
@@ -83,12 +98,14 @@ def _head(rows: Sequence[tuple[View, View]]) -> Iterator[Line]:
     yield Line(f"{plural(len(rows), 'device')}, {busy} busy, utilisation {mean}", HEAD)
 
 
-def _away(nodes: Sequence[View], width: int) -> Iterator[Line]:
+def _away(nodes: Sequence[View], width: int, *, live: bool) -> Iterator[Line]:
     """Of nodes out of reach, what is shown is what was known."""
     for node in nodes:
         if node["link"] != "up":
             why = node["trouble"] or "it does not answer"
-            yield from folded(f"{node['name']} is out of reach: {why}", "", BAD, width, indent=2)
+            yield from folded(
+                f"{node['name']} is out of reach: {why}", "", BAD, width, indent=2, most=FOLDED if live else None
+            )
 
 
 def _row(node: View, device: View, held: Mapping[str, Held], now: float) -> Sequence[object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from hostler.cli.show import clean, shortened
+from hostler.cli.show import clean, folded_text, shortened
 
 NARROWEST = 40
 """Columns below which lines are cut rather than arranged."""
@@ -42,6 +42,8 @@ def arranged(sections: Iterable[Section], width: int, height: int | None = None)
     found: list[Line] = []
     for block in blocks:
         found += [*([Line("")] if found else []), *block]
+    if height is None:  # printed, not live: whole
+        return [Line(text, line.style) for line in found for text in folded_text(line.text, max(width, 3))]
     return [Line(shortened(clean(line.text), max(width, 3)), line.style) for line in found][:height]
 
 
