@@ -631,6 +631,7 @@ OBJECTS: Mapping[str, Any] = {
         "done_share": ("float", "null"),
         "group": ("str", "null"),
         "owner": ("str", "null"),
+        "unfetched": ("str", "null"),
     },
     "KeepingView": {
         "name": "str",

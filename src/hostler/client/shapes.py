@@ -941,6 +941,7 @@ class JobView(TypedDict):
     done_share: float | None
     group: str | None
     owner: str | None
+    unfetched: str | None
 
 
 class KeepingView(TypedDict):

@@ -125,6 +125,7 @@ def job_view(state: State, job: Job) -> JobView:
         done_share=None if sweep is None else sweep.ledger.done_items / sweep.ledger.total,
         group=job.group,
         owner=job.owner,
+        unfetched=job.unfetched,
     )
 
 

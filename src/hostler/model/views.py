@@ -45,6 +45,8 @@ class JobView:
     """The id of the group it was submitted in."""
     owner: str | None = None
     """The person it belongs to; `None`: the controller ordered it, or it was submitted to an earlier version."""
+    unfetched: str | None = None
+    """Why new and changed files that it left were not fetched; `None`: all were."""
 
 
 @record
