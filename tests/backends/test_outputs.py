@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.backends.base import Store
+from hostler.backends.base import Changed, Store
 from hostler.backends.local import outputs as local
 from hostler.backends.local.outputs import copied
 from hostler.model.errors import FilesError, PartlyFetched
@@ -51,3 +51,19 @@ def test_files_beyond_the_limit_are_refused_on_this_machine_too(
     monkeypatch.setattr(local, "walk", lambda _, links: iter(paths))
     with pytest.raises(FilesError, match="20001 files, of which 20000 can be fetched"):
         copied(tmp_path, ("**",), store(tmp_path), "j1.1")
+
+
+@pytest.mark.parametrize(
+    ("number", "size", "words"),
+    [
+        (1, 1_100_000_000, "1 file of 1.1 GB is new or changed"),
+        (1003, 1003, "1003 files of 1.0 kB are new or changed"),
+        (1, 10**9 + 1, "at most 1000 files of 1.0 GB are kept"),
+    ],
+)
+def test_refused_outputs_are_named_with_sizes_folder_and_one_remedy(number: int, size: int, words: str) -> None:
+    with pytest.raises(PartlyFetched) as refused:
+        Changed((("big", size),), number, size, (), 0).expect_few("/work/j1.1")
+    assert words in str(refused.value)
+    assert "They are in /work/j1.1 on the node" in str(refused.value)
+    assert str(refused.value).count("--output") == 2  # the condition, and the remedy

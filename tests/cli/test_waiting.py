@@ -10,9 +10,11 @@ import pytest
 
 from hostler.cli.outcomes import outcome_line
 from hostler.client.calls import NAMES, TARGET_BYTES
+from hostler.client.outcomes import outcome
 from hostler.model.inputs import Cancel, Started, Submit
 from hostler.model.work import FailureClass, Resources, Retry
 from tests.cli.conftest import Hostler
+from tests.cli.fake_groups import FakeController
 from tests.core.builders import ended, script
 from tests.patience import PATIENCE_S
 from tests.web.core_desk import Window
@@ -147,3 +149,18 @@ def test_explain_names_the_device_whose_memory_is_unknown(served: Window, hostle
     said = hostler("explain", "j1")
     assert "that of n/cpu0 is unknown" in said.out.replace("\n", " ")
     assert "that of  is" not in said.out
+
+
+UNFETCHED = "1 file of 1.2 GB is new or changed. The largest: big (1.2 GB). It is in /w/j1.1 on the node"
+
+
+def test_end_of_a_job_names_outputs_that_were_refused() -> None:
+    assert outcome({"id": "j1", "state": "done", "duration_s": 2.0, "unfetched": UNFETCHED}) == (
+        f"j1 done in 2.0 s; not all outputs were kept: {UNFETCHED}"
+    )
+
+
+def test_list_and_explanation_of_jobs_name_outputs_that_were_refused(fake: FakeController, hostler: Hostler) -> None:
+    job = fake.add("done")
+    fake.jobs_by_id[job]["unfetched"] = UNFETCHED
+    assert "not all outputs were kept: 1 file of 1.2 GB" in " ".join(hostler("jobs").out.split())

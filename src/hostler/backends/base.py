@@ -20,6 +20,7 @@ from hostler.model.fleet import NodeSpec
 from hostler.model.inputs import Ended, Input, WorkerRefused
 from hostler.model.pools import Batch
 from hostler.model.record import record
+from hostler.model.units import file_size
 from hostler.model.views import LogChunk, Output
 from hostler.snapshots.store import SnapshotStore
 
@@ -328,7 +329,7 @@ def may_pass(error: Exception) -> bool:
     return isinstance(error, LinkError) or (isinstance(error, OSError) and error.errno in PASSING)
 
 
-CHANGED_BYTES_MAX = 1 << 30
+CHANGED_BYTES_MAX = 10**9
 """New and changed files that together have more are fetched only if `outputs` names them."""
 GONE = "the folder that it ran in is gone: the job deleted it, or somebody else did. Nothing of it was fetched"
 
@@ -349,16 +350,21 @@ class Changed(NamedTuple):
     """Some of the symbolic links, which are not fetched."""
     links_count: int = 0
 
-    def expect_few(self) -> None:
-        """Raise `PartlyFetched` unless the files are few and small enough to be fetched without being named."""
+    def expect_few(self, folder: str) -> None:
+        """Raise `PartlyFetched` unless the files are few and small enough to be fetched without being named.
+
+        `folder` is where they are, on the node.
+        """
         if self.number <= CHANGED_MAX and self.size <= CHANGED_BYTES_MAX:
             return
         largest = ", ".join(
-            f"{path} ({size} bytes)" for path, size in sorted(self.files, key=lambda each: -each[1])[:3]
+            f"{path} ({file_size(size)})" for path, size in sorted(self.files, key=lambda each: -each[1])[:3]
         )
         raise PartlyFetched(
-            f"{self.number} files with {self.size / 1e9:.1f} GB are new or changed, more than {CHANGED_MAX} files or "
-            f"{CHANGED_BYTES_MAX / 1e9:.1f} GB; the largest are {largest}. Name what is to be fetched with --output"
+            f"{self.number} {'file' if self.number == 1 else 'files'} of {file_size(self.size)} "
+            f"{'is' if self.number == 1 else 'are'} new or changed, and without --output at most {CHANGED_MAX} files "
+            f"of {file_size(CHANGED_BYTES_MAX)} are kept. The largest: {largest}. They are in {folder} on the node for "
+            "a while; name those to keep with --output"
         )
 
     def expect_all(self, came: tuple[FileRef, ...]) -> None:

@@ -241,7 +241,7 @@ class Carrier:
         laid = [each.path for each in await asyncio.to_thread(self._snapshot, snapshot)]
         async with self._courier() as courier:
             folder, found = await courier.changed(attempt, laid)
-        found.expect_few()
+        found.expect_few(folder)
         files = await self._fetch_found(attempt, folder, found.files, incoming) if found.files else []
         found.expect_all(tuple(files))
         return files

@@ -11,6 +11,11 @@ from hostler.model.errors import UsageError
 
 EXPORT = r"export[ \t]+"
 """What stands before a variable in files that shells read too."""
+COMMENT = r"(?:[ \t]+#.*)?"
+"""What may stand behind the closing quote of a value."""
+ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "$": "$", "\\": "\\", "`": "`"}
+"""Within double quotes, behind a backslash."""
+QUOTED = "put the whole value in single quotes to keep it as it is, or give it with --env"
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 NAME_OF_SECRET = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}"  # noqa: S105 - the form of a name
 
@@ -31,9 +36,10 @@ def variables(words: Sequence[str] | None, files: Sequence[Path] | None) -> dict
 
 
 def _of_file(path: Path) -> dict[str, str]:
-    """The variables of a file as `docker run --env-file` reads it: `NAME=VALUE` or `NAME` lines, `#` comments.
+    """The variables of a file as dotenv files have them: `NAME=VALUE` or `NAME` lines, `#` comments.
 
-    `export` before a name, as in files that shells read, says nothing here.
+    Quotes around a value are removed; within double ones, `\\n`, `\\t`, `\\"`, `\\$` and `\\\\` are escapes. `export`
+    before a name, as in files that shells read, is allowed.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -41,16 +47,35 @@ def _of_file(path: Path) -> dict[str, str]:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"--env-file {path} cannot be read: {why}") from error
     return dict(
-        _assignment(f"--env-file {path}, line {number}:", line.lstrip(), in_file=True)
+        _line(f"--env-file {path}, line {number}:", line.strip())
         for number, line in enumerate(lines, 1)
         if line.strip() and not line.lstrip().startswith("#")
     )
 
 
-def _assignment(where: str, word: str, *, in_file: bool = False) -> tuple[str, str]:
+def _line(where: str, line: str) -> tuple[str, str]:
+    """Name and value of a line of a file. Raises `UsageError` where programs read the value differently."""
+    name, value = _assignment(where, re.sub(rf"^{EXPORT}", "", line))
+    if "=" not in line:
+        return name, value
+    value = value.strip()
+    single, double = re.fullmatch(rf"'([^']*)'{COMMENT}", value), re.fullmatch(rf'"((?:[^"\\]|\\.)*)"{COMMENT}', value)
+    if single is not None:
+        return name, single[1]
+    if double is None:
+        value = re.sub(r"(^|[ \t]+)#.*", "", value)
+        if re.search("[\"'`]", value):
+            raise UsageError(f"{where} {name} has a quote within its value or an open one; {QUOTED}")
+    else:
+        value = double[1]
+    if re.search(r"(?<!\\)\$[A-Za-z_{(]", value):
+        raise UsageError(f"{where} {name} has a $ before a name, and variables are not substituted; {QUOTED}")
+    return name, value if double is None else re.sub(r"\\(.)", lambda found: ESCAPES.get(found[1], found[0]), value)
+
+
+def _assignment(where: str, word: str) -> tuple[str, str]:
     """Name and value; without a value, the one that the variable has here."""
     name, sign, value = word.partition("=")
-    name = re.sub(EXPORT, "", name) if in_file else name
     if not re.fullmatch(NAME, name):
         raise UsageError(f"{where} {word!r} is not a variable; write NAME=VALUE, or NAME for the value it has here")
     if sign:

@@ -18,15 +18,21 @@ OF_A_REPOSITORY = frozenset({
     "GIT_NO_REPLACE_OBJECTS", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_REPLACE_REF_BASE", "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 })  # fmt: skip
-_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*|[^/:]*")
-"""What stands before an `@` that belongs to the address: a scheme with a user, or a user alone."""
+_PLACE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*|[^/:@]*@[^/:@]*:|")
+"""Where a repository is: a scheme with a host, which may have a user, or `user@host:`."""
 
 
 def parse(word: str) -> tuple[str, str]:
-    """URL and revision of `URL@REV`; without a revision, `HEAD`. Raises `UsageError`."""
-    url, sign, revision = word.rpartition("@")
-    if not sign or _USER.fullmatch(url):
-        url, revision = word, "HEAD"
+    """URL and revision of `URL@REV`; without a revision, `HEAD`. Raises `UsageError`.
+
+    The revision is behind the first `@` of the path: it may have more. The path of a folder here may, too.
+    """
+    place = _PLACE.match(word)
+    begin = 0 if place is None else place.end()
+    signs = [at for at in range(begin, len(word)) if word[at] == "@"]
+    here = [at for at in (*signs, len(word)) if not begin and at and Path(word[:at]).expanduser().exists()]
+    at = here[-1] if here else (signs or [len(word)])[0]
+    url, revision = word[:at], word[at + 1 :] if at < len(word) else "HEAD"
     if not url or not revision or url.startswith("-") or revision.startswith("-"):
         raise UsageError(f"--git {word!r} is not an address; write URL@REV, as https://example.org/project.git@v1.2")
     return url, revision
@@ -36,15 +42,27 @@ def parse(word: str) -> tuple[str, str]:
 def checkout(word: str) -> Iterator[Path]:
     """A temporary folder with the files of a revision. Raises `UsageError` where git cannot bring them."""
     url, revision = parse(word)
-    if Path(url).exists():  # git runs in another folder
-        url = str(Path(url).absolute())
+    there = Path(url).expanduser()
+    if there.exists():  # git runs in another folder
+        url = str(there.absolute())
+    elif ":" not in url:
+        raise UsageError(f"--git {word}: there is no folder {url}. Give the path or the address of a repository")
     with tempfile.TemporaryDirectory(prefix="hostler-git-") as folder:
         path = Path(folder)
         _git(word, path, "init", "--quiet")
         if _fails(path, "fetch", "--quiet", "--depth=1", "--", url, revision):
             # Some servers hand out no single commit by its hash.
             _git(word, path, "fetch", "--quiet", "--tags", "--", url, "+refs/heads/*:refs/remotes/origin/*")
-            _git(word, path, "checkout", "--quiet", "--detach", revision)
+            names = (revision, f"origin/{revision}")
+            found = [
+                name for name in names if not _fails(path, "rev-parse", "--quiet", "--verify", f"{name}^{{commit}}")
+            ]
+            if not found:
+                raise UsageError(
+                    f"--git {word}: the repository has no branch, tag or commit {revision!r}. `git ls-remote {url}` "
+                    "lists branches and tags"
+                )
+            _git(word, path, "checkout", "--quiet", "--detach", found[0])
         else:
             _git(word, path, "checkout", "--quiet", "--detach", "FETCH_HEAD")
         _git(word, path, "submodule", "--quiet", "update", "--init", "--recursive", "--depth=1")
@@ -66,7 +84,13 @@ def _git(word: str, folder: Path, *words: str) -> None:
 def _run(folder: Path, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            ["git", *words], cwd=folder, env=_environment(), stderr=subprocess.PIPE, text=True, check=False
+            ["git", *words],
+            cwd=folder,
+            env=_environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
     except FileNotFoundError as error:
         raise UsageError("--git needs the program git, which is not installed here") from error

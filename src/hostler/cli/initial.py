@@ -47,7 +47,7 @@ def init(
     hosts = surveying.ssh_hosts(_note)
     words = list(ssh) if ssh is not None else _asked_for(hosts)
     taken = {surveying.HERE}
-    chosen = surveying.chosen_hosts(words, hosts, taken)
+    chosen = surveying.chosen_hosts(words, hosts, taken, "" if ssh is None else "--ssh ")
     try:
         here = surveying.this_machine()
     except LinkError as error:

@@ -37,7 +37,7 @@ from hostler.cli.show import (
     terminal_width,
     wrapped,
 )
-from hostler.client.outcomes import headline, is_over, reason_of
+from hostler.client.outcomes import headline, is_over, not_kept, reason_of
 from hostler.model.errors import AnswerError, HostlerError, LinkError, NotFound, StoreError
 from hostler.model.units import duration
 
@@ -162,7 +162,7 @@ def _job_lines(shown: Sequence[Column], rows: Sequence[Sequence[object]], reason
 def _reason(job: View, waits: Mapping[str, str]) -> str:
     """Why a job has ended as it has, or what it waits for that is not just its turn."""
     if is_over(job):
-        return reason_of(job)
+        return reason_of(job) or not_kept(job)
     return waits.get(job["id"]) or headline(job["why"] or "")
 
 
@@ -209,11 +209,14 @@ def explain(
       hostler explain j17
       hostler explain rig-1/cuda0
     """
-    told, lines = _explained(client(state_dir), name)
+    asked = client(state_dir)
+    told, lines = _explained(asked, name)
     if as_json:
         say_json(told)
         return
     say(lines(told, time.time()))
+    if told.get("state") == State.DONE and (refused := not_kept(asked.job(name))):
+        say(paragraph(refused, "- ", "  "))
 
 
 def cancel(

@@ -67,7 +67,11 @@ Env = Annotated[
 ]
 EnvFile = Annotated[
     list[Path] | None,
-    Option(metavar="FILE", help="File of environment variables, a line each; --env counts for more."),
+    Option(
+        metavar="FILE",
+        help="File of environment variables, a line each, with # comments; quotes around a value are removed, `export` "
+        "is allowed. --env counts for more.",
+    ),
 ]
 Secret = Annotated[
     list[str] | None,

@@ -633,6 +633,7 @@ OBJECTS: Mapping[str, Any] = {
         "group": ("str", "null"),
         "owner": ("str", "null"),
         "calls": "bool",
+        "unfetched": ("str", "null"),
     },
     "KeepingView": {
         "name": "str",

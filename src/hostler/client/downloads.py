@@ -54,6 +54,9 @@ class FetchedRows(Rows[Any]):
     unfetched: str | None = None
 
 
+NAME_THEM = "Name those to keep with `hostler submit --output PATTERN` (as `--output 'out/*.pt'`)"
+
+
 class Left(NamedTuple):
     """A file that a job left, as the server tells of it."""
 
@@ -117,7 +120,7 @@ def nothing_left(detail: Any) -> HostlerError:
     return UsageError(
         f"{name} left no files that were kept"
         + (f": {why}" if why else "")
-        + ". Name those to keep with `hostler submit --output PATTERN` (as `--output 'out/*.pt'`)"
+        + ("" if why and "--output" in why else f". {NAME_THEM}")
     )
 
 

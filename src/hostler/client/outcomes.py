@@ -29,9 +29,16 @@ def outcome(job: Mapping[str, Any]) -> str:
     It may contain what the job has printed, control characters included.
     """
     if job["state"] == "done":
-        return f"{job['id']} done{_took(job)}"
+        refused = not_kept(job)
+        return f"{job['id']} done{_took(job)}" + (f"; {refused}" if refused else "")
     why = reason_of(job)
     return f"{job['id']} {job['state']}" + (f": {why}" if why else "")
+
+
+def not_kept(job: Mapping[str, Any]) -> str:
+    """That files which a job left were not kept, and why; empty where all were."""
+    why = job.get("unfetched")
+    return f"not all outputs were kept: {why}" if why else ""
 
 
 def reason_of(job: Mapping[str, Any]) -> str:

@@ -943,6 +943,7 @@ class JobView(TypedDict):
     group: str | None
     owner: str | None
     calls: bool
+    unfetched: str | None
 
 
 class KeepingView(TypedDict):

@@ -127,6 +127,7 @@ def job_view(state: State, job: Job) -> JobView:
         group=job.group,
         owner=job.owner,
         calls=is_calls(job),
+        unfetched=job.unfetched,
     )
 
 

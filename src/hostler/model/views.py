@@ -47,6 +47,8 @@ class JobView:
     """The person it belongs to; `None`: the controller ordered it, or it was submitted to an earlier version."""
     calls: bool = False
     """Whether it is a batch of function calls, as `hostler.Executor` sends them."""
+    unfetched: str | None = None
+    """Why new and changed files that it left were not fetched; `None`: all were."""
 
 
 @record

@@ -41,7 +41,10 @@ STANDINGS = {"drain": "DRAIN", "inact": "INACTIVE", "down": "DOWN"}
 """How a partition may stand besides up, as `sinfo` shortens it, and as `scontrol` has it."""
 NODES_SHOWN = 3
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-DESTINATION = re.compile(r"(?:(?P<user>[A-Za-z0-9_][^@\s]*)@)?(?P<host>[A-Za-z0-9][A-Za-z0-9._:-]*)")
+DESTINATION = re.compile(r"(?:(?P<user>[A-Za-z0-9_][^@\s]*)@)?(?P<host>[A-Za-z0-9:][A-Za-z0-9._:-]*)")
+
+WITH_PORT = re.compile(r"(?:\[(?P<address>[^\[\]]*)\]|(?P<host>[^:\[\]]*):(?=[0-9]))(?::?(?P<port>[0-9]{1,6}))?")
+PORT_MOST = 65535
 
 Note = Callable[[str], None]
 """Called with what did not answer, in words for the one who asked."""
@@ -106,14 +109,15 @@ def ssh_hosts(note: Note) -> Hosts:
     return Hosts({str(node["name"]): dict(node) for node in imported(listing).nodes})
 
 
-def chosen_hosts(words: Sequence[str], hosts: Hosts, taken: set[str]) -> list[FoundHost]:
+def chosen_hosts(words: Sequence[str], hosts: Hosts, taken: set[str], option: str = "--ssh ") -> list[FoundHost]:
     """The nodes of hosts that were named: those of the ssh configuration, or `[USER@]HOST`. Raises `UsageError`.
 
     `taken` are the names of other nodes; those of these are added. A node of another name keeps its host.
+    `option` stands before a word in errors, where it was typed behind one.
     """
     found = []
     for word in dict.fromkeys(words):
-        node = hosts.known.get(word) or _destination(word, hosts)
+        node = hosts.known.get(word) or _destination(word, hosts, option)
         name = str(node["name"])
         made = free(name, taken)
         renamed = {} if made == name else {"host": node.get("host", word)}
@@ -219,20 +223,35 @@ def usual_shared_root() -> str:
     return os.path.expanduser("~")
 
 
-def _destination(word: str, hosts: Hosts) -> dict[str, object]:
+def _port_apart(word: str) -> tuple[str, str | None]:
+    """A destination and its port: of `HOST:PORT` or `[ADDRESS]:PORT`; an address with more colons has none."""
+    user, sign, host = word.rpartition("@")
+    match = WITH_PORT.fullmatch(host)
+    if match is None:
+        return word, None
+    return f"{user}{sign}{match['address'] or match['host']}", match["port"]
+
+
+def _destination(word: str, hosts: Hosts, option: str) -> dict[str, object]:
     """The node of `[USER@]HOST`. Raises `UsageError` where the word is neither that nor like a known host."""
     close = get_close_matches(word, hosts.known, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    match = DESTINATION.fullmatch(word)
+    destination, port = _port_apart(word)
+    match = DESTINATION.fullmatch(destination)
     is_address = match is not None and (match["user"] is not None or "." in match["host"] or ":" in match["host"])
+    is_address = is_address and match is not None and match["host"].count(":") != 1
     if match is None or not is_address:
         raise UsageError(
-            f"--ssh {word!r} is not a host of your ssh configuration ({own_config()}){hint}. "
+            f"{option}{word!r} is not a host of your ssh configuration ({own_config()}){hint}. "
             "Give a host of it, or USER@ADDRESS"
         )
+    if port is not None and not 1 <= int(port) <= PORT_MOST:
+        raise UsageError(f"{option}{word!r} has the port {port}; give one from 1 to {PORT_MOST}")
     host = match["host"]
-    name = re.sub(r"[^A-Za-z0-9._-]", "-", host)
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", host).lstrip("._-") or "host"
     node: dict[str, object] = {"name": name, "backend": "ssh", "host": host}
+    if port is not None:
+        node["port"] = int(port)
     return node if match["user"] is None else {**node, "user": match["user"]}
 
 

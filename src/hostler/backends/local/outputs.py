@@ -57,7 +57,7 @@ def copied_changes(folder: Path, snapshot: str, store: Store, attempt: str) -> t
     largest = tuple(sorted(found, key=lambda file: -file[1])[:CHANGED_MAX])
     size = sum(size for _, size in found)
     told = Changed(largest, len(found), size, _told(left), len(left), _told(links), len(links))
-    told.expect_few()
+    told.expect_few(str(folder))
     files = _copied(folder, [path for path, _ in found], store, attempt) if found else ()
     told.expect_all(files)
     return files
