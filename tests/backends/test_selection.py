@@ -116,11 +116,13 @@ def facts(devices: list[dict[str, Any]] | None) -> dict[str, Any]:
 
 
 def test_a_node_reports_what_is_selected_and_names_the_rest(tmp_path: Path) -> None:
-    found, trouble = node(tmp_path, Selection(only=(2, 7)))._found(facts(cards()))
+    rig = node(tmp_path, Selection(only=(2, 7)))
+    found, trouble = rig._found(facts(cards()))
     assert isinstance(found, NodeFound)
     assert [each.id for each in found.node.devices] == ["rig/cuda2", "rig/cpu0"]
     assert isinstance(trouble, Trouble)
     assert (trouble.where, "7 names no GPU" in trouble.what) == ("node rig", True)
+    assert rig.selection_faults == (trouble.what,), "`hostler up` prints it below the start screen"
 
 
 def test_a_node_without_gpus_and_one_whose_gpus_are_unknown_have_no_selection_to_carry_out(tmp_path: Path) -> None:

@@ -188,3 +188,22 @@ def test_options_of_submit_are_named_where_they_would_help() -> None:
     said = told(world)
     assert said.summary == "j1 waits: it fits on no device of the fleet: 1 is of another kind"
     assert said.changes[0].what == "`--device any` instead of `--device cpu`: it would fit on 1 device more"
+
+
+def test_process_on_a_node_out_of_reach_is_not_called_ended_before_the_node_answers() -> None:
+    world = fleet(rig("a"))
+    world.submit(script())
+    world.tell(inputs.LinkDown(node="a", why="no route"))
+    world.tell(inputs.Cancel(job="j1", reason="wrong data"))
+    assert "its process is ended once a answers" in told(world).summary
+    assert "is being ended" not in told(world).summary
+
+
+def test_higher_priority_is_a_hint_where_other_work_holds_the_device() -> None:
+    world = fleet(rig("a"))
+    world.submit(script("a"), script("b"), script("c"))
+    assert any("a higher priority" in change.what for change in told(world, "j3").changes)
+    world.tell(ended("j1.1"), inputs.CordonDevice(device="a/cuda0"))
+    world.tell(inputs.Cancel(job="j2"))
+    world.submit(script("d"))
+    assert not any("a higher priority" in change.what for change in told(world, "j4").changes)

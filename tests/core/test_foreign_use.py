@@ -83,6 +83,17 @@ def test_job_goes_to_the_gpu_that_nobody_else_uses() -> None:
     assert replayed(world.entries).state == world.state
 
 
+def test_explanation_of_a_card_in_use_by_others_names_what_would_change_it() -> None:
+    world = World()
+    world.uses["n/cuda0"] = ANN
+    world.submit(script("a"), script("b"))
+    said = explain_job(world.state, world.core.index, world.state.jobs["j2"])
+    assert said.summary.startswith("j2 waits: the device it fits on is in use by others; ")
+    assert [change.what for change in said.changes] == ["others stop using n/cuda0"]
+    device = explain_device(world.state, world.core.index, world.state.devices["n/cuda0"])
+    assert device.summary == "n/cuda0 has been used by others for 1.0 s: python of ann (pid 4711), 21.5 GB"
+
+
 def test_job_waits_until_others_have_left_for_a_while() -> None:
     world = World()
     world.uses["n/cuda0"] = ANN

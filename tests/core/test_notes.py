@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hostler.core.notes import NOTES_MOST, notes_of
 from hostler.core.slices import finished
 from hostler.model.errors import SpecError
+from hostler.model.groups import GroupSpec, SubmitGroup
 from hostler.model.inputs import CordonNode, LinkDown, NodeFound, Submit
 from hostler.model.views import SubmitNote
-from hostler.model.work import DeviceKind, JobSpec, Resources
-from tests.core.builders import Driver, fleet, link_up, node, script, sweep
+from hostler.model.work import DeviceKind, FailureClass, JobSpec, Resources, Retry
+from tests.core.builders import Driver, ended, fleet, link_up, node, script, sweep
 
 GPU = Resources(device="gpu")
 
@@ -92,3 +95,18 @@ def test_a_need_that_is_met_later_has_no_note_any_more() -> None:
 def test_a_node_that_is_not_in_the_fleet_is_named() -> None:
     (found,) = notes(fleet(devices=2), script(resources=Resources(nodes=("m",))))
     assert (found.fits, found.why) == (False, "there is no node m in the fleet; it has n")
+
+
+def test_job_after_a_group_that_has_failed_is_noted_and_refused_by_strict() -> None:
+    world = fleet(devices=2)
+    once = Retry(max_attempts={FailureClass.EXIT: 1})
+    world.tell(SubmitGroup(spec=GroupSpec(name="g"), jobs=(script("a", retry=once),)))
+    world.tell(ended("j1.1", exit_code=1))
+    world.submit(script("b", after=("g1",)), script("c", after=("j1",)))
+    found = finished(notes_of(world.state, world.core.index, [world.state.jobs[name] for name in ("j2", "j3")]))
+    begins = ["it comes after g1, which will not be done", "it comes after j1, which will not be done"]
+    assert [note.why[: len(begin)] for note, begin in zip(found, begins, strict=True)] == begins
+    world.tell(Submit(specs=(script("d", key="d"), script("e", after=("d", "g1"))), strict=True))
+    with pytest.raises(SpecError, match="'e' cannot start: it comes after g1, which will not be done"):
+        raise world.answers[0]
+    assert "j4" not in world.state.jobs

@@ -9,13 +9,14 @@ import pytest
 from hostler.core import waits as waiting
 from hostler.core.explain import verdict_of
 from hostler.core.index import Index
+from hostler.core.listed import device_ids
 from hostler.core.starting import Verdict
 from hostler.core.state import Device, Job, State
-from hostler.core.views import job_detail, node_views, queue_rows
+from hostler.core.views import job_detail, node_views, queue_rows, status_view
 from hostler.model import inputs
 from hostler.model.rules import Cost, Rules
 from hostler.model.work import DeviceKind, Resources, WorkKind
-from tests.core.builders import Driver, fleet, link_up, node, script, sweep
+from tests.core.builders import Driver, ended, fleet, link_up, node, script, sweep
 from tests.core.test_explain import fleet as rigs, rig
 
 GPU = Resources(device="gpu")
@@ -119,3 +120,28 @@ def day(world: Driver, job: str) -> int:
     detail = job_detail(world.state, world.core.index, world.state.jobs[job])
     assert detail.sweep is not None
     return detail.sweep.day
+
+
+def test_card_that_is_selected_no_more_is_listed_only_while_it_holds_work() -> None:
+    world = Driver()
+    cards = node("n", devices=2, kind=DeviceKind.CUDA, vram_gb=24.0)
+    world.tell(inputs.NodeFound(node=cards), link_up())
+    world.submit(script())
+    (used,) = (name for name, device in world.state.devices.items() if device.attempts)
+    kept = tuple(each for each in cards.devices if each.id != used)
+
+    def listed() -> tuple[int, list[str], list[str]]:
+        state, index = world.state, world.core.index
+        (shown,) = node_views(state, index)
+        return (
+            status_view(state, index, "", "").devices,
+            [each.id for each in shown.devices],
+            [*device_ids(state, index)],
+        )
+
+    both = [each.id for each in cards.devices]
+    assert listed() == (2, both, both)
+    world.tell(inputs.NodeFound(node=replace(cards, devices=kept)))
+    assert listed() == (2, both, both)
+    world.tell(ended("j1.1"))
+    assert listed() == (1, [kept[0].id], [kept[0].id])

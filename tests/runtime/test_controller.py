@@ -255,6 +255,13 @@ async def test_draining_starts_nothing_new_and_waits_for_what_runs(directory: St
         assert [controller.job(name).job.state for name in names] == [JobState.DONE, JobState.PENDING]
 
 
+async def test_selection_of_a_card_that_is_not_there_is_a_trouble(directory: StateDir) -> None:
+    node = FakeNode()
+    node.selection_faults = ("gpus.only of n: 7 names no GPU that is found there",)  # type: ignore[attr-defined]
+    async with running(directory, node) as controller:
+        assert "gpus.only of n: 7 names no GPU that is found there" in controller.troubles()
+
+
 async def test_an_error_in_the_core_ends_the_controller_and_is_not_swallowed(
     directory: StateDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:

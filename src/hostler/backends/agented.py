@@ -95,6 +95,7 @@ class AgentedNode(ABC):
         self._cpu_slots = cpu_slots
         self._gpus = gpus
         self._selection = selection or Selection()
+        self.selection_faults: Sequence[str] = ()
         self._env = dict(env or {})
         self._terms = terms or NodeSpec(name=name, backend=self.kind, devices=())
         self._limits = wire.Limits(log_bytes=log_bytes, result_bytes=result_bytes, build_s=build_s, job_user=job_user)
@@ -331,8 +332,8 @@ class AgentedNode(ABC):
             )
             yield Trouble(where=f"node {self.name}", what=what)
         else:
-            faults = self._selected(facts).faults
-            yield from (Trouble(where=f"node {self.name}", what=fault) for fault in faults)
+            self.selection_faults = self._selected(facts).faults
+            yield from (Trouble(where=f"node {self.name}", what=fault) for fault in self.selection_faults)
 
     def _selected(self, facts: Facts) -> Selected:
         """The GPUs that are used of those that the agent found."""

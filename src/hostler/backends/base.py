@@ -179,6 +179,14 @@ class Releases(Protocol):
 
 
 @runtime_checkable
+class SelectsGpus(Protocol):
+    """A backend whose node uses some of its GPUs, by `gpus` of the fleet file."""
+
+    selection_faults: Sequence[str]
+    """Why parts of that selection have no effect, as when they name a GPU that is not there."""
+
+
+@runtime_checkable
 class SuppliesFiles(Protocol):
     """A backend that brings files to its nodes."""
 

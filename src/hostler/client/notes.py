@@ -112,11 +112,13 @@ def _fault_of_script(script: str, program: str, folder: Path | None, *, here: bo
         if here and not _exists(Path(script)):
             yield f"there is no file {script[:SHOWN]!r} on this machine; correct the command unless a node has it"
         return
-    if scripts.is_searched([program], script) and (folder is None or not _exists(folder / script)):
+    faults = list(_fault_in(folder, script, "file"))
+    if faults and scripts.is_searched([program], script):
         folders = os.environ.get("PATH", os.defpath).split(os.pathsep) if here else ()
-        if any(_exists(Path(each) / script) for each in folders) or not (here or script.endswith(scripts.SUFFIXES)):
+        is_elsewhere = any(os.path.isfile(os.path.join(each, script)) for each in folders)
+        if is_elsewhere or not (here or script.endswith(scripts.SUFFIXES)):
             return
-    yield from _fault_in(folder, script, "file")
+    yield from faults
     if folder is not None and (folder / script).is_dir() and not scripts.takes_folders([program]):
         yield f"{script[:SHOWN]!r} in {folder} is a folder, and {program[:SHOWN]} runs files"
 

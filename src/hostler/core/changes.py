@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hostler.core import away, environments
 from hostler.core.index import Index
-from hostler.core.starting import HELD, Verdict, ends_at
+from hostler.core.starting import HELD, NODE_WIDE, Verdict, ends_at
 from hostler.core.state import Job, State
 from hostler.model.fleet import Link
 from hostler.model.units import gigabytes
@@ -17,6 +17,8 @@ from hostler.model.work import Resources, WorkKind
 from hostler.policy import cost, fit
 from hostler.policy.fit import Gate
 
+SERVED = HELD | {Gate.RESERVED, Gate.GROUP, Gate.CONFIG, *NODE_WIDE}
+"""Filters of devices that are given to waiting jobs by their rank."""
 LISTED = 3
 """Things alike that are named one by one."""
 
@@ -35,7 +37,7 @@ def changes_of(
             yield Change(what=f"{node.spec.name} is connected")
     yield from _by_time(state, index, job, by_gate)
     yield from _by_others(state, index, job, by_gate)
-    if start.ahead:
+    if start.ahead and _is_served_by_rank(verdicts):
         yield _rank(job, start.ahead)
     yield from _by_need(state, index, job)
 
@@ -101,6 +103,9 @@ def _by_others(state: State, index: Index, job: Job, by_gate: Mapping[str, list[
     single = [name for name in cordoned if state.devices[name].spec.node not in state.cordons]
     for name in single[:LISTED]:
         yield Change(what=f"`hostler device resume {name}`", at=state.device_cordons[name].until)
+    used = by_gate.get(Gate.FOREIGN, ())
+    if used:
+        yield Change(what=f"others stop using {_some(list(used))}")
     for node, names in _by_node(state, by_gate.get(Gate.PRESSURE, ())):
         yield Change(what=f"the pressure on {node} ends ({_devices(len(names))})")
     for kept_for in list(dict.fromkeys(index.reserved[name] for name in by_gate.get(Gate.RESERVED, ())))[:LISTED]:
@@ -109,6 +114,11 @@ def _by_others(state: State, index: Index, job: Job, by_gate: Mapping[str, list[
         yield Change(what=f"the training of {job.spec.serves} that runs now ends")
     if Gate.GROUP in by_gate:
         yield Change(what=f"one of the jobs of {job.group} that run now ends")
+
+
+def _is_served_by_rank(verdicts: Mapping[str, Verdict]) -> bool:
+    """Whether the rank of a job matters to a device that it fits on: one that is free, or that other work holds."""
+    return any(not each.never and (each.gate is None or each.gate in SERVED) for each in verdicts.values())
 
 
 def _standing(state: State, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from hostler.core.state import Job, State
 from hostler.model.work import JobState
@@ -16,7 +16,12 @@ def is_done(state: State, name: str) -> bool:
 
 def never_done(state: State, job: Job) -> list[str]:
     """Dependencies of a job that have failed or were cancelled, so that the job cannot start."""
-    return [name for name in job.after if _has_failed(state, name)]
+    return failed_of(state, job.after)
+
+
+def failed_of(state: State, after: Iterable[str]) -> list[str]:
+    """Those of these jobs and groups that have failed or were cancelled; jobs that are yet to be submitted have not."""
+    return [name for name in after if (name in state.groups or name in state.jobs) and _has_failed(state, name)]
 
 
 def unfinished(state: State, job: Job) -> set[str]:

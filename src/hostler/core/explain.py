@@ -102,7 +102,7 @@ def _summary(state: State, index: Index, job: Job, verdicts: Mapping[str, Verdic
     if job.state.final:
         return f"{job.id} {ENDS[job.state]}" + (f": {job.why.partition(PRINTED)[0]}" if job.why else "")
     if job.cancelling is not None:
-        return f"{job.id} is being cancelled ({job.cancelling}); its process is being ended{_away(state, index, job)}"
+        return f"{job.id} is being cancelled ({job.cancelling}); {_ending(state, job)}{_away(state, index, job)}"
     if job.id in state.sweeps and state.sweeps[job.id].leases:
         devices = sorted({lease.device for lease in state.sweeps[job.id].leases.values()})
         return f"{job.id} runs on {len(devices)} devices: {_listed(devices)}"
@@ -111,6 +111,14 @@ def _summary(state: State, index: Index, job: Job, verdicts: Mapping[str, Verdic
         told = None if job.state is JobState.RUNNING else pools.says(state, index, job)
         return place + (f"; {told}" if told else "") + _away(state, index, job)
     return f"{job.id} waits: {_why_waiting(state, index, job, verdicts, start)}{_expected(index, start)}"
+
+
+def _ending(state: State, job: Job) -> str:
+    """What becomes of the process of a job that is being cancelled: a node out of reach has yet to hear of it."""
+    node = None if job.attempt is None else state.nodes[state.devices[job.attempt.device].spec.node]
+    if node is None or node.link is Link.UP:
+        return "its process is being ended"
+    return f"its process is ended once {node.spec.name} answers"
 
 
 def _away(state: State, index: Index, job: Job) -> str:
@@ -143,6 +151,8 @@ def _why_waiting(state: State, index: Index, job: Job, verdicts: Mapping[str, Ve
     excluded = sum(verdict.gate is not None for verdict in fitting)
     if not excluded:
         return jobs
+    if len(fitting) == 1:
+        return f"the device it fits on {_counted(fitting).removeprefix('1 ')}; {jobs}"
     return f"of {len(fitting)} devices it fits on, {_counted(fitting)}; {jobs}"
 
 

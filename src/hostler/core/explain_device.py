@@ -61,6 +61,8 @@ def _summary(state: State, index: Index, device: Device, waiting: dict[str, int]
         return f"{has}; {node.spec.name} is out of reach: {node.trouble or 'it does not answer'}"
     used = foreign_use.gate(state, index, device, ANYWHERE)
     refused = cordons.gate(state, name) or used or trust.gate(state, name, index.now)
+    if refused is not None and refused is used and not count:
+        return refused.why.removeprefix(f"{name} ")
     if refused is not None:
         return f"{has}: {refused.why.removeprefix(f'{name} ')}"
     if count:

@@ -23,7 +23,7 @@ SWEEPS_SHOWN = 100
 def device_ids(
     state: State, index: Index, node: str | None = None, provider: str | None = None, tier: int | None = None
 ) -> Sequence[str]:
-    """Devices of the nodes that are asked for, also what is left of those that are in the fleet no more."""
+    """Devices of the nodes that are asked for; of those that have left the fleet, the ones that still hold work."""
     wanted = {
         name
         for name, each in state.nodes.items()
@@ -31,7 +31,9 @@ def device_ids(
         and provider in (None, each.spec.provider)
         and (tier is None or views.tier_of(index, each) == tier)
     }
-    return [name for name, device in state.devices.items() if device.spec.node in wanted]
+    return [
+        name for name, device in state.devices.items() if device.spec.node in wanted and views.is_shown(index, device)
+    ]
 
 
 def placed_device(state: State, index: Index, device: Device) -> PlacedDevice:

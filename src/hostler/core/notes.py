@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hostler.core import away, cordons, environments, foreign_use, gates
+from hostler.core import away, cordons, dependencies, environments, foreign_use, gates
 from hostler.core.index import Index
 from hostler.core.slices import SLICE, Slices
 from hostler.core.starting import DRAINING
@@ -16,7 +16,7 @@ from hostler.model.errors import SpecError
 from hostler.model.events import JobSubmitted
 from hostler.model.fleet import Link
 from hostler.model.views import SubmitNote
-from hostler.model.work import JobSpec, JobState, snapshot_of
+from hostler.model.work import FailureClass, JobSpec, JobState, snapshot_of
 from hostler.policy import fit
 from hostler.policy.fit import Gate, Refusal
 
@@ -29,12 +29,15 @@ KINDS = {"gpu": ("a GPU", "CPU slot"), "cpu": ("a CPU slot", "GPU")}
 
 
 def notes_of(state: State, index: Index, jobs: Iterable[Job]) -> Slices[Sequence[SubmitNote]]:
-    """Of these jobs, those that wait and that no device can take now; at most `NOTES_MOST` reasons. It pauses."""
+    """Of these jobs, those that wait and that no device can take now, and those that have failed with what they come
+    after; at most `NOTES_MOST` reasons. It pauses."""
     known: dict[object, tuple[bool, str] | None] = {}
     found: dict[tuple[bool, str], list[str]] = {}
     for at, job in enumerate(jobs, 1):
         if at % SLICE == 0:
             yield
+        if job.failure is FailureClass.DEPENDENCY and job.why is not None:
+            found.setdefault((True, job.why), []).append(job.id)
         if job.state is not JobState.PENDING:
             continue
         way = job.spec.work, job.spec.resources, runs_in_place(job), environments.key_of(job.spec.payload)
@@ -81,6 +84,11 @@ def expect_none(state: State, index: Index, fresh: Iterable[JobSubmitted]) -> Sl
         for each in fresh
     )
     names = {each.job: each.spec.name for each in fresh}
+    for each in fresh:
+        gone = dependencies.failed_of(state, each.after)
+        if gone:
+            why = f"it comes after {', '.join(gone)}, which will not be done"
+            raise SpecError(f"job {each.spec.name!r} cannot start: {why}. Nothing was submitted, as strict asks")
     for note in (yield from notes_of(state, index, jobs)):
         more = f" and {note.count - 1} more" if note.count > 1 else ""
         what = "cannot start now" if note.fits else "cannot run on any device"

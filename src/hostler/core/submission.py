@@ -21,6 +21,7 @@ from hostler.model.work import (
     NO_ENVIRONMENT,
     RESERVED_NAME,
     JobSpec,
+    Resources,
     ScriptPayload,
     StagePayload,
     SweepPayload,
@@ -151,15 +152,42 @@ def _check(spec: JobSpec) -> None:
 
 def _check_needs(spec: JobSpec) -> None:
     need = spec.resources
+    _check_constraints(spec.name, need)
     if need.device != "cpu":
         return
     if need.gpus > 1:
         raise SpecError(
             f"job {spec.name!r}: gpus asks for {need.gpus} GPUs, and device is cpu; leave one of the two out"
         )
+    if need.vram_gb > 0:
+        raise SpecError(
+            f"job {spec.name!r}: vram_gb asks for {need.vram_gb:g} GB of a GPU, and device is cpu; "
+            "leave one of the two out"
+        )
     if need.gpu_models:
         models = ", ".join(need.gpu_models)
         raise SpecError(f"job {spec.name!r}: gpu_models names {models}, and device is cpu; leave one of the two out")
+
+
+def _check_constraints(name: str, need: Resources) -> None:
+    """Raise `SpecError` for constraints that no device can meet, whatever the fleet is."""
+    values: dict[str, str] = {}
+    for label in need.labels:
+        key, _, value = label.partition("=")
+        if values.setdefault(key, value) != value:
+            raise SpecError(
+                f"job {name!r}: labels asks for {key}={values[key]} and {key}={value}, and a node has one value; "
+                "leave one of the two out"
+            )
+    pairs = (
+        ("nodes", need.nodes, "exclude_nodes", need.exclude_nodes),
+        ("gpu_models", need.gpu_models, "exclude_gpu_models", need.exclude_gpu_models),
+    )
+    for wanted, names, excluded, barred in pairs:
+        if names and set(names) <= set(barred):
+            raise SpecError(
+                f"job {name!r}: {wanted} and {excluded} both name {', '.join(names)}; take it out of one of them"
+            )
 
 
 def _check_patterns(name: str, what: str, patterns: Sequence[str]) -> None:

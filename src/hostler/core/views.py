@@ -60,7 +60,7 @@ def status_view(state: State, index: Index, version: str, fleet: str) -> Status:
         jobs=dict(index.counts),
         nodes_up=sum(node.link is Link.UP for node in state.nodes.values()),
         nodes=len(state.nodes),
-        devices=len(state.devices),
+        devices=sum(is_shown(index, device) for device in state.devices.values()),
         devices_busy=sum(bool(device.attempts or device.chunks) for device in state.devices.values()),
         refused=state.refused,
         troubles=state.troubles,
@@ -202,10 +202,15 @@ def node_views(state: State, index: Index, names: Collection[str] | None = None)
     wanted = list(state.nodes if names is None else names)
     by_node: dict[str, list[Device]] = {name: [] for name in wanted}
     for device in state.devices.values():
-        if device.spec.node in by_node:
+        if device.spec.node in by_node and is_shown(index, device):
             by_node[device.spec.node].append(device)
     refused = gates_by_node(index)
     return [_node_view(state, index, find_node(state, name), by_node[name], refused.get(name, {})) for name in wanted]
+
+
+def is_shown(index: Index, device: Device) -> bool:
+    """Whether a device is listed: it is in the fleet, or still holds work."""
+    return device.spec.id in index.places or bool(device.attempts or device.chunks)
 
 
 def find_node(state: State, name: str) -> Node:

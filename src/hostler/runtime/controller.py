@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from hostler import __version__
-from hostler.backends.base import Backend, KeepsEnvironments, KeepsStock, Remembers
+from hostler.backends.base import Backend, KeepsEnvironments, KeepsStock, Remembers, SelectsGpus
 from hostler.core import cordons, groups
 from hostler.core.alerting import learners, views as alerting
 from hostler.core.naming import by_handle
@@ -423,6 +423,12 @@ class Controller(Looks):
         spared = [f"node {name} gets nothing new: {cordons.words(each)}" for name, each in state.cordons.items()]
         spared += [
             f"device {name} gets nothing new: {cordons.words(each)}" for name, each in state.device_cordons.items()
+        ]
+        spared += [
+            fault
+            for link in self._links.values()
+            if isinstance(link.backend, SelectsGpus)
+            for fault in link.backend.selection_faults
         ]
         paused = [
             f"{name} orders nothing new: paused by {config.paused.who}: {config.paused.why}"
