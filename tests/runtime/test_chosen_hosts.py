@@ -31,5 +31,5 @@ def test_port_that_is_none_is_refused(word: str) -> None:
 
 
 def test_unknown_name_that_was_asked_for_is_named_without_an_option() -> None:
-    with pytest.raises(UsageError, match="^'nohost' is not a host of your ssh configuration"):
+    with pytest.raises(UsageError, match=r"^'nohost' is not a host of your ssh configuration"):
         chosen_hosts(["nohost"], Hosts({}), set(), "")
