@@ -68,7 +68,7 @@ def test_links_to_files_are_taken_and_links_to_folders_are_not(tmp_path: Path) -
     os.mkfifo(tmp_path / "p" / "pipe")
     found = select(tmp_path / "p")
     assert found.paths == ("a.py", "b.txt")
-    assert [each.path for each in found.left_out] == ["folder"]
+    assert [each.path for each in found.left_out] == ["folder", "loop", "pipe"]
 
 
 def test_own_folder_of_the_controller_is_left_out_without_a_word(tmp_path: Path) -> None:
