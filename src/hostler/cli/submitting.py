@@ -454,7 +454,7 @@ def _constraints(asked: Mapping[str, Any]) -> dict[str, Any]:
 def _expect_sensible(options: JobOptions) -> None:
     """Raise `UsageError` where options contradict themselves."""
     for name in ("walltime_s", "memory_gb"):
-        value = options[name]  # type: ignore[literal-required]
+        value = options[name]
         if value is not None and not value > 0:
             raise UsageError(f"{_option_of(name)} {value:g} is too little; give more than 0")
     if options["device"] == "cpu" and options["gpus"]:
