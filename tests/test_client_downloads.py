@@ -143,6 +143,16 @@ def test_a_file_comes_whole_through_cut_connections(far: Far, fetch: Callable[..
     assert set(far.asked) == {"bytes=0-3999", "bytes=4000-7999", "bytes=8000-10239"}
 
 
+def test_pieces_become_smaller_with_each_cut_so_that_bytes_keep_coming(
+    far: Far, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(downloads, "PIECE_LEAST", 500)
+    far.cuts = [10] * len(TIMES)
+    far.client.fetch("j7", tmp_path)
+    assert there(tmp_path) == {"a/model.pt": CONTENT}
+    assert far.asked[:3] == ["bytes=0-3999", "bytes=0-1999", "bytes=0-999"]
+
+
 def test_a_download_that_was_given_up_is_taken_up_where_it_was(far: Far, tmp_path: Path) -> None:
     far.cuts = [None, *([10] * (len(TIMES) + 1))]
     with pytest.raises(LinkLost):
@@ -200,7 +210,7 @@ def test_the_same_content_is_not_asked_for_again(far: Far, tmp_path: Path) -> No
 def test_other_content_of_the_same_size_is_seen_before_anything_is_copied(far: Far, tmp_path: Path) -> None:
     far.files = [row("one"), row("two")]
     (tmp_path / "two").write_bytes(b"z" * len(CONTENT))
-    with pytest.raises(UsageError, match=r"there is two already, with other content\. Nothing was copied"):
+    with pytest.raises(UsageError, match=r"there is two already, with other content\. No file of the job was copied"):
         far.client.fetch("j7", tmp_path)
     assert far.asked == []
     far.client.fetch("j7", tmp_path, force=True)

@@ -301,11 +301,11 @@ def test_a_batch_that_no_device_can_take_is_a_warning_once_for_each_reason(
     warned: list[str] = []
     kinds: set[object] = set()
 
-    def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:
+    def warn(message: str, category: type[Warning], filename: str, lineno: int) -> None:
         warned.append(message)
         kinds.add(category)
 
-    monkeypatch.setattr("warnings.warn", warn)
+    monkeypatch.setattr("warnings.warn_explicit", warn)
     whys = ["no node has a GPU", "no node has a GPU", "node1 is drained"]
     played.notes = lambda job: [a_note(whys[int(job[1:])], job)]
     with Executor(played) as executor:
@@ -313,6 +313,17 @@ def test_a_batch_that_no_device_can_take_is_a_warning_once_for_each_reason(
             executor.submit(double, 1).result(PATIENCE_S)
     assert warned == ["j0 fits on no device: no node has a GPU", "j2 fits on no device: node1 is drained"]
     assert kinds == {HostlerWarning}
+
+
+def test_warning_points_to_the_line_that_submitted(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list[tuple[str, int]]()
+    monkeypatch.setattr("warnings.warn_explicit", lambda text, category, *line: found.append(line))
+    played.notes = lambda job: [a_note("no node has a GPU", job)]
+    with Executor(played) as executor:
+        executor.submit(double, 1).result(PATIENCE_S)
+    (at,) = found
+    assert at[0] == __file__
+    assert "executor.submit(double, 1)" in Path(__file__).read_text().splitlines()[at[1] - 1]
 
 
 def test_a_warning_that_is_made_an_error_ends_its_batch(played: Played) -> None:

@@ -117,7 +117,7 @@ def test_jobs_show_duration_device_and_name_in_80_columns(
     rows = [line for line in lines[1:] if line.startswith("j")]
     assert [re.split(r"  +", line)[4] for line in rows] == ["12 s", "12 s", "12 s", "3m 20s", "-", "-"]
     assert all("rig-1/cuda0" in line for line in rows)
-    assert lines.count("    train-resnet-with-a-long-name") == len(rows), "a name without room stands below"
+    assert lines.count("    train-resnet-with-a-long-name") == len(rows)
     assert all(len(line) <= 80 for line in lines)
     assert sum(line.startswith("    placed on rig-1/cuda0: the device") for line in lines) == len(rows)
     monkeypatch.setenv("COLUMNS", "120")

@@ -161,3 +161,13 @@ def test_unknown_is_a_question_mark() -> None:
     assert lines[0] == "in all: device-hours 1.00, cost ?, unpriced 100.0%"
     assert lines[-1].split() == ["script", "-", "1.00", "?", "100.0%", "?"]
     assert "not known yet" in list(_history_lines({"rows": [], "accuracy": []}))[-1]
+
+
+@pytest.mark.parametrize("noun", ["node", "device"])
+@pytest.mark.parametrize("verb", ["cordon", "drain"])
+@pytest.mark.parametrize("flag", ["--reason", "--why"])
+def test_nodes_and_devices_are_kept_out_with_the_same_options(
+    hostler: Hostler, noun: str, verb: str, flag: str
+) -> None:
+    said = hostler(noun, verb, "--help")
+    assert flag in said.out

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from hostler.client.grids import jobs_of, python_axes
+from hostler.client.jobs import _until
 from hostler.client.notes import file_notes
 from hostler.client.refusals import in_callers_words
 from hostler.client.specs import JobOptions, expect_options, expect_types, script_spec
@@ -315,3 +316,9 @@ def test_numbers_stand_for_their_digits_and_one_text_for_a_list() -> None:
 def test_booleans_are_no_texts(options: dict[str, object]) -> None:
     with pytest.raises(UsageError, match=r"Give .*text"):
         expect_types(options)
+
+
+@pytest.mark.parametrize("timeout", ["x", True, -1, [1]])
+def test_time_limit_that_is_no_number_is_named(timeout: Any) -> None:
+    with pytest.raises(UsageError, match=r"timeout_s is .*Give a number of seconds"):
+        next(_until(cast(Any, None), lambda: False, cast(Any, None), timeout))

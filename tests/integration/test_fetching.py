@@ -67,7 +67,7 @@ def test_fetch_replaces_other_content_only_by_force(
     mine.write_text("mine")
     said = hostler_in(tmp_path, "fetch", job, "best")
     assert (said.status, said.out) == (2, "")
-    assert "in best there is made/model.pt already, with other content. Nothing was copied" in said.err
+    assert "in best there is made/model.pt already, with other content. No file of the job was copied" in said.err
     assert "--force" in said.err
     assert [each.name for each in tmp_path.rglob("*") if each.is_file()] == ["model.pt"]
     assert mine.read_text() == "mine"

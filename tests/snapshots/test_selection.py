@@ -68,7 +68,7 @@ def test_links_to_files_are_taken_and_links_to_folders_are_not(tmp_path: Path) -
     os.mkfifo(tmp_path / "p" / "pipe")
     found = select(tmp_path / "p")
     assert found.paths == ("a.py", "b.txt")
-    assert [each.path for each in found.left_out] == ["folder"]
+    assert [each.path for each in found.left_out] == ["folder", "loop", "pipe"]
 
 
 def test_own_folder_of_the_controller_is_left_out_without_a_word(tmp_path: Path) -> None:
@@ -164,3 +164,17 @@ def test_links_to_files_that_patterns_mean_are_taken_with_their_content(tmp_path
     for patterns in (None, ["b.txt"], ["**"]):
         (file,) = take(tmp_path / "p", patterns).manifest.files
         assert (file.path, file.size) == ("b.txt", 4)
+
+
+def test_what_is_neither_file_nor_folder_with_files_is_named(tmp_path: Path) -> None:
+    made(tmp_path, "a.py")
+    (tmp_path / "gone").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty").mkdir()
+    found = select(tmp_path)
+    assert found.paths == ("a.py",)
+    assert {each.path: each.reason for each in found.left_out} == {
+        "gone": "links that lead to no file",
+        "pipe": "pipes, sockets and devices",
+        "empty/": "empty folders",
+    }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DeviceNames: TypeAlias = Annotated[
     list[str], Argument(metavar="DEVICE...", help="Ids of devices, such as here/cuda0.", complete=complete_device)
 ]
-Reason: TypeAlias = Annotated[str | None, Option("--reason", help="Why; shown wherever the device is.")]
+Reason: TypeAlias = Annotated[str | None, Option("--reason", "--why", help="Why; shown wherever the device is.")]
 Span: TypeAlias = Annotated[
     str | None,
     Option("--for", metavar="TIME", help="For how long: 90m, 12h, 3d; by default until `resume`."),

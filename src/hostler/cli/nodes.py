@@ -53,7 +53,7 @@ MEMORY_LIMITS = {
 FRESH_S = 60.0
 """A reading that is not older is shown without its age."""
 NodeNames: TypeAlias = Annotated[list[str], Argument(metavar="NODE...", help="Names of nodes.", complete=complete_node)]
-Why: TypeAlias = Annotated[str | None, Option("--why", help="Why; it is shown wherever the node is.")]
+Why: TypeAlias = Annotated[str | None, Option("--reason", "--why", help="Why; it is shown wherever the node is.")]
 
 NODE_COLUMNS = (
     Column("DEVICE", yields=True),
@@ -218,7 +218,7 @@ def cordon(names: NodeNames, why: Why = None, as_json: Json = False, state_dir: 
     """Put nothing new on nodes, until `resume`. What runs there runs on.
 
     Example:
-      hostler node cordon rig-1 --why "its fan is loud"
+      hostler node cordon rig-1 --reason "its fan is loud"
     """
     asked = client(state_dir)
     _tell_each((asked.cordon(name, why, user()) for name in names), as_json)
@@ -236,7 +236,7 @@ def drain(
     With `--now`, jobs that save their work go on elsewhere from there; others begin anew, and nobody is blamed.
 
     Example:
-      hostler node drain rig-1 --now --why "new power supply"
+      hostler node drain rig-1 --now --reason "new power supply"
     """
     asked = client(state_dir)
     _tell_each((asked.drain_node(name, why, user(), now=now) for name in names), as_json)

@@ -29,13 +29,27 @@ def print_environments(client: Client, specs: Sequence[Mapping[str, Any]], progr
     if not programs and words.isdisjoint(PYTHONS) and not any(payload.get("environment") for payload in payloads):
         return
     nodes = client.nodes()
-    is_here = any(node["backend"] == LOCAL for node in nodes)
+    needs = [spec["resources"] for spec in specs if spec["payload"]["kind"] == "script"]
+    is_here = any(node["backend"] == LOCAL and any(_may_run(need, node) for need in needs) for node in nodes)
     others = [node for node in nodes if node["backend"] != LOCAL and node["pool"] is None]
     lines = [f"{word} → {program} (on this machine)" for word, program in programs.items() if is_here]
-    for payload in payloads:
-        lines += _of_script(payload, others)
+    for spec in specs:
+        if spec["payload"]["kind"] == "script":
+            lines += _of_script(spec["payload"], [node for node in others if _may_run(spec["resources"], node)])
     for line in dict.fromkeys(lines):
         print(clean(line), file=sys.stderr)
+
+
+def _may_run(need: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+    """Whether the constraints of a job on nodes, providers and kinds of device leave a node to it."""
+    if need.get("nodes") and node["name"] not in need["nodes"]:
+        return False
+    if node["name"] in need.get("exclude_nodes", ()):
+        return False
+    if need.get("providers") and node.get("provider") not in need["providers"]:
+        return False
+    kinds = {device["kind"] == "cpu" for device in node.get("devices", ())}
+    return not kinds or need.get("device") in (None, "any") or (need["device"] == "cpu") in kinds
 
 
 def _of_script(payload: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> Iterator[str]:

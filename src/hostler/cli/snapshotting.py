@@ -80,14 +80,14 @@ def print_sent(sent: Sequence[SentFolder]) -> None:
 
 def _print_left_out(snapshot: FolderSnapshot) -> None:
     """Print the largest things that were left out; small folders that tools make for themselves are no news."""
-    from hostler.snapshots.selection import BUILD_REASON, LINK_REASON
+    from hostler.snapshots.selection import BUILD_REASON, UNSIZED
 
     news = [each for each in snapshot.left_out if each.reason != BUILD_REASON or each.size >= NEWS_BYTES]
     fetched = {reason for reason in {each.reason for each in news} if _is_of_a_fetch(snapshot.folder, reason)}
     news = [each for each in news if each.reason not in fetched]
-    news.sort(key=lambda each: (each.reason != LINK_REASON, -each.size, each.path))
+    news.sort(key=lambda each: (each.reason not in UNSIZED, -each.size, each.path))
     for each in news[:LEFT_OUT_SHOWN]:
-        size = "" if each.reason == LINK_REASON else f" {file_size(each.size)}"
+        size = "" if each.reason in UNSIZED else f" {file_size(each.size)}"
         print(clean(f"left out by {each.reason}: {each.path}{size}"), file=sys.stderr)
     if len(news) > LEFT_OUT_SHOWN:
         print(f"left out: {len(news) - LEFT_OUT_SHOWN} more", file=sys.stderr)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,7 @@ from hostler.cli.show import clean, paragraph, say_json
 from hostler.cli.snapshotting import Terminal, print_sent
 from hostler.client.notes import file_notes, note_texts
 from hostler.client.shells import with_shells
+from hostler.model.errors import ControllerAbsent, LinkLost
 
 if TYPE_CHECKING:
     from hostler.client import Client, View
@@ -60,7 +62,8 @@ def submit_specs(
 ) -> Sequence[str]:
     """Send the files of specs, submit them, all or none, and print their ids, and then the notes on them."""
     ready = _ready(specs, state_dir, yes=yes, strict=strict)
-    ids = ready.client.submit_jobs(ready.specs, strict=strict)
+    with _lost_on_the_way(ready.specs):
+        ids = ready.client.submit_jobs(ready.specs, strict=strict)
     # The ids first: they must not be lost with the connection that the rest asks over.
     if as_json:
         say_json({"ids": ids})
@@ -86,7 +89,8 @@ def submit_group(
     `lists_ids`: the ids of the jobs are printed on standard output instead, one a line.
     """
     ready = _ready(specs, state_dir, yes=yes, strict=strict)
-    made = ready.client.submit_group(group._asdict(), ready.specs, strict=strict)
+    with _lost_on_the_way(ready.specs):
+        made = ready.client.submit_group(group._asdict(), ready.specs, strict=strict)
     sent = SentGroup(made.group, made.ids, made.known)
     # The id first: it must not be lost with the connection that the rest asks over.
     if as_json:
@@ -112,6 +116,22 @@ def _ready(specs: Sequence[Mapping[str, Any]], state_dir: Path | None, *, yes: b
     in_place = all(spec["payload"]["kind"] == "script" for spec in specs)
     sent = asked.send_folders(specs, directory(state_dir), Terminal(yes=yes, in_place=in_place))
     return _Ready(asked, sent.specs, sent.folders, missing, programs)
+
+
+@contextmanager
+def _lost_on_the_way(specs: Sequence[Mapping[str, Any]]) -> Iterator[None]:
+    """Within, a connection that is lost is an absent controller, with what to do about the submission."""
+    try:
+        yield
+    except LinkLost as error:
+        keyed = all(spec["key"] is not None for spec in specs)
+        remedy = (
+            "Submit it again once a controller runs: under the same key it is the same job"
+            if keyed
+            else "`hostler jobs` lists it if it was submitted. With --key KEY it could be submitted again in any case, "
+            "with the same --key"
+        )
+        raise ControllerAbsent(f"{error}. {remedy}") from error
 
 
 def _print_about(

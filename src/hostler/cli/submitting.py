@@ -262,6 +262,10 @@ def submit(
         raise UsageError("--follow waits for the end, too; leave out --wait")
     if as_json and (wait or follow):
         raise UsageError("--json prints one document, the ids; leave out --wait and --follow, or --json")
+    if own_dir and "cwd" in typed.names:
+        raise UsageError(
+            "--own-dir sends no files, and --cwd names a folder whose files are sent; leave out one of them"
+        )
     _expect_group(typed.values)
     if jobs_file is not None:
         limits = {"max_running", "max_failures"}
@@ -428,11 +432,15 @@ def _spec(command: list[str], asked: Mapping[str, Any]) -> dict[str, Any]:
         "checkpoints": asked["checkpoints"],
     }
     _expect_sensible(options)
-    spec = script_spec(command, options)
+    spec = script_spec(command, options, _option_of)
     return {**spec, "resources": {**spec["resources"], **_constraints(asked)}}
 
 
 def _constraints(asked: Mapping[str, Any]) -> dict[str, Any]:
+    for name in ("gpu_model", "exclude_gpu_model"):
+        if asked[name] and asked["device"] == "cpu":
+            option = f"--{name.replace('_', '-')} {asked[name][0]}"
+            raise UsageError(f"{option} names GPUs, and --device is cpu; leave one of the two out")
     return constraints(
         nodes=asked["node"],
         exclude_nodes=asked["exclude_node"],
@@ -445,6 +453,10 @@ def _constraints(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _expect_sensible(options: JobOptions) -> None:
     """Raise `UsageError` where options contradict themselves."""
+    for name in ("walltime_s", "memory_gb"):
+        value = options[name]
+        if value is not None and not value > 0:
+            raise UsageError(f"{_option_of(name)} {value:g} is too little; give more than 0")
     if options["device"] == "cpu" and options["gpus"]:
         raise UsageError("--gpus asks for GPUs, and --device is cpu; leave one of the two out")
     if options["shards"] and not options["vram_gb"]:

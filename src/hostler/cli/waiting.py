@@ -52,7 +52,8 @@ def wait(names: JobsOrGroups, timeout_s: Timeout = None, state_dir: StateDir = N
     """Wait until jobs or job groups have ended; print one line for each.
 
     The exit status is that of the job: 0 if it is done, otherwise that of its last process, or 1. Of several jobs, or
-    of a group, it is 1 if one of them is not done. With --timeout it is 124 if one of them has not ended by then. If
+    of a group, it is 1 if one of them is not done. It is 125 if the environment of the job could not be set up on its
+    node (`hostler logs` has what was printed). With --timeout it is 124 if one of them has not ended by then. If
     the controller is restarted meanwhile, the command keeps waiting. Of a group that has failed jobs, the first five
     are printed with their reasons.
 

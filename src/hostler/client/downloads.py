@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 PIECE = 4 << 20
 """Bytes of a file in one request."""
+PIECE_LEAST = 64 << 10
 BLOCK = 1 << 20
 PATH_BYTES, NAME_BYTES = 4096, 255
 UNFIT = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -179,12 +180,12 @@ def _same(folder: Path, files: Sequence[Left], *, force: bool) -> set[Left]:
     if blocked:
         raise UsageError(
             f"in {folder} {_listed(blocked)} cannot be written: a folder is there, or a file in place of its folder. "
-            "Nothing was copied; give another folder"
+            "No file of the job was copied; give another folder"
         )
     if other and not force:
         raise UsageError(
             f"in {folder} there is {_listed(other)} already, with other content. "
-            "Nothing was copied; give another folder, or --force to replace what is there"
+            "No file of the job was copied; give another folder, or --force to replace what is there"
         )
     return {file for file in files if found[file] == "same"}
 
@@ -280,18 +281,21 @@ def _taken_up(out: BinaryIO, file: Left) -> tuple[int, Hash]:
 
 
 def _received(job: str, file: Left, target: Path, out: BinaryIO, at: int, digest: Hash) -> Answer[None]:
-    """Ask for the bytes from an offset on, piece by piece; a piece whose connection is cut is asked for again."""
-    failures = 0
+    """Ask for the bytes from an offset on, piece by piece; a piece whose connection is cut is asked for again.
+
+    Pieces become smaller with each cut, so that bytes keep coming over a link that is cut again and again.
+    """
+    failures, size = 0, PIECE
     path = f"{API}/jobs/{part(job)}/files/{quote(file.path)}"
     while at < file.size:
-        end = min(at + PIECE, file.size)
+        end = min(at + size, file.size)
         try:
             told = yield Ask("GET", path, None, {"Range": f"bytes={at}-{end - 1}", "Accept-Encoding": "identity"})
         except (LinkLost, ControllerAbsent):
             if failures == len(RECONNECT_S):
                 raise
             yield RECONNECT_S[failures]
-            failures += 1
+            failures, size = failures + 1, max(size // 2, min(size, PIECE_LEAST))
             continue
         piece = _piece(told, file, at, end)
         with _told_of(target):

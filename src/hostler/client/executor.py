@@ -21,6 +21,7 @@ import json
 import logging
 import os
 import secrets
+import sys
 import tempfile
 import threading
 import time
@@ -81,6 +82,14 @@ DEATHS_MAX = 10_000
 NAME_LENGTH = 200
 LOG = logging.getLogger("concurrent.futures")
 """Where that package tells of callbacks that raise; without handlers it is standard error."""
+
+
+def _line_of_caller() -> tuple[str, int] | None:
+    """File and line of the program that called this module."""
+    frame = sys._getframe(1)
+    while frame.f_globals.get("__name__") == __name__ and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
 
 
 class _Call(NamedTuple):
@@ -148,6 +157,8 @@ class Executor(futures.Executor):
         self._project: FolderSnapshot | None = None
         """The files of `cwd` as the controller has them."""
         self._answered = False
+        self._caller: tuple[str, int] | None = None
+        """The line of the program that submitted last, to which warnings point."""
         """Whether a controller ever did."""
         self._warned = set[tuple[bool, str]]()
         self._dumps: Callable[[Any], bytes] | None = None
@@ -163,6 +174,7 @@ class Executor(futures.Executor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """The future of one call. Its arguments are pickled now; what cannot be pickled is the future's exception."""
         future: Future[T] = Future()
+        self._caller = _line_of_caller()
         self._add([self._pickled(fn, self._function(fn), args, kwargs, future)])
         return future
 
@@ -181,6 +193,7 @@ class Executor(futures.Executor):
         """
         if chunksize < 1 or (buffersize is not None and buffersize < 1):
             raise ValueError("chunksize and buffersize are at least 1")
+        self._caller = _line_of_caller()
         function = self._function(fn)
         arguments = zip(*iterables, strict=False)
         end = None if timeout is None else time.monotonic() + timeout
@@ -362,7 +375,10 @@ class Executor(futures.Executor):
 
         self._warned.update((note["fits"], note["why"]) for note in new)
         for text in note_texts(new, ()):
-            warnings.warn(text, HostlerWarning, stacklevel=2)
+            if self._caller is None:
+                warnings.warn(text, HostlerWarning, stacklevel=2)
+            else:  # this thread is not the one that submitted
+                warnings.warn_explicit(text, HostlerWarning, *self._caller)
 
     def _submitted(self, calls: list[_Call]) -> Submitted:
         from hostler.client.call_batches import params_of, write_batch

@@ -481,7 +481,8 @@ def _until(
     handle: _Handle, is_over: Callable[[], bool], look: Callable[[], Answer[None]], timeout_s: float | None
 ) -> Answer[None]:
     """Ask again and again until something has ended."""
-    if timeout_s is not None and not timeout_s >= 0:
+    is_number = isinstance(timeout_s, int | float) and not isinstance(timeout_s, bool)
+    if timeout_s is not None and not (is_number and timeout_s >= 0):
         raise UsageError(f"timeout_s is {timeout_s!r}. Give a number of seconds, 0 or more")
     ends_at = math.inf if timeout_s is None else time.monotonic() + timeout_s
     rests = itertools.chain(POLL_S, itertools.repeat(POLL_S[-1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
@@ -30,6 +31,8 @@ RESOURCES = (
     "exclude_gpu_models",
     "providers",
 )
+ID = r"[gj][0-9]+"
+"""The form of ids of jobs and groups (`model.work.RESERVED_NAME`, which imports pydantic)."""
 NAMED = ("nodes", "exclude_nodes", "gpu_models", "exclude_gpu_models", "providers")
 """Of these, the constraints by names; one name needs no list."""
 USUAL = {"timeout": "walltime_s", "time_limit": "walltime_s", "memory": "memory_gb", "gpu_memory": "vram_gb"}
@@ -208,8 +211,12 @@ _MAYBE_NONE = frozenset(
 """Options that may be `None`, which means their default, and for `cwd`: no files."""
 
 
-def script_spec(argv: Sequence[str], options: JobOptions) -> dict[str, Any]:
-    """The spec of a command (`shapes.JobSpecInput`); its folder is yet to be sent. Raises `UsageError`."""
+def script_spec(argv: Sequence[str], options: JobOptions, called: Callable[[str], str] = str) -> dict[str, Any]:
+    """The spec of a command (`shapes.JobSpecInput`); its folder is yet to be sent.
+
+    `called` has the caller's word for an option. Raises `UsageError`.
+    """
+    _expect_nameable(options.get("name"), called("name"))
     cwd, env = options.get("cwd", "."), options.get("env", {})
     payload = {
         "kind": "script",
@@ -221,8 +228,8 @@ def script_spec(argv: Sequence[str], options: JobOptions) -> dict[str, Any]:
         "python_env": options.get("python_env"),
         "cwd": None if cwd is None else _folder(cwd),
         "in_place": options.get("in_place", False),
-        "files": _patterns("files", options.get("files")) or None,
-        "outputs": _patterns("outputs", options.get("outputs")),
+        "files": _patterns(called("files"), options.get("files")) or None,
+        "outputs": _patterns(called("outputs"), options.get("outputs")),
         "require_result": options.get("require_result", False),
     }
     work = options.get("work", "script")
@@ -240,6 +247,16 @@ def script_spec(argv: Sequence[str], options: JobOptions) -> dict[str, Any]:
         "expected_s": _durations(options.get("expected_s", {})),
         "checkpoints": options.get("checkpoints", False),
     }
+
+
+def _expect_nameable(name: str | None, called: str) -> None:
+    """Raise `UsageError` for a name by which no command could name the job."""
+    if name == "":
+        raise UsageError(f"{called} is empty. Give a name, or leave it out: the command is the name then")
+    if name is not None and re.fullmatch(ID, name):
+        raise UsageError(
+            f"{called} {name} looks like the id of a job, and commands would take it for one. Give another"
+        )
 
 
 def _folder(cwd: str | os.PathLike[str]) -> str:

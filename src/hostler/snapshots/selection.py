@@ -22,7 +22,12 @@ HOSTLERIGNORE = ".hostlerignore"
 GITIGNORE = ".gitignore"
 BUILD = (*(f"{name}/" for name in BUILD_FOLDERS), "*.pyc", "*.egg-info/", ".DS_Store")
 BUILD_REASON = "usual build folders"
+DANGLING_REASON = "links that lead to no file"
+EMPTY_REASON = "empty folders"
+SPECIAL_REASON = "pipes, sockets and devices"
 LINK_REASON = "links to folders, which are not followed"
+UNSIZED = (LINK_REASON, DANGLING_REASON, SPECIAL_REASON, EMPTY_REASON)
+"""Reasons of what has no size, and is named before what has one."""
 SECRETS = (
     *(".ssh/", ".gnupg/", ".aws/", ".kube/", ".docker/", ".netrc", ".env", ".git-credentials", ".pypirc"),
     *("id_rsa", "id_ecdsa", "id_ed25519"),
@@ -120,7 +125,9 @@ class _Walk:
                     self.left_out.append(LeftOut(path, STATE_REASON, 0))
                     continue
                 reason = _reason(path, rules)
-                if reason is None:
+                if reason is None and not os.listdir(self._folder / path):
+                    self.left_out.append(LeftOut(path, EMPTY_REASON, 0))
+                elif reason is None:
                     yield from self._below(path, rules)
                 else:
                     self.left_out.append(LeftOut(path, reason, self._size_below(path)))
@@ -133,6 +140,8 @@ class _Walk:
                     yield path
                 else:
                     self.left_out.append(LeftOut(path, reason, entry.stat().st_size))
+            elif _reason(path, rules) is None:
+                self.left_out.append(LeftOut(path, DANGLING_REASON if entry.is_symlink() else SPECIAL_REASON, 0))
 
     def _with_own(self, base: str, rules: tuple[_Rules, ...]) -> tuple[_Rules, ...]:
         """The rules with those of the folder's own ignore file, if it has one."""
