@@ -189,6 +189,16 @@ class TestFailure:
         assert (job.state, job.failure, job.attempts) == (JobState.FAILED, FailureClass.SPAWN, 1)
         assert job.why == f"there is no program './x.py' in /n. {remedy}"
 
+    def test_job_whose_secret_is_missing_is_tried_on_no_other_node(self) -> None:
+        world = fleet(devices=1)
+        world.tell(inputs.NodeFound(node=node("m")), link_up("m"))
+        made = ScriptPayload(schema=1, argv=("x",), require_result=False, secrets={"A": "a"})
+        world.submit(JobSpec(name="a", payload=made))
+        world.tell(ended("j1.1", exit_code=None, reason="secret", error="there is no secret 'a'"))
+        job = world.state.jobs["j1"]
+        assert (job.state, job.failure, job.attempts) == (JobState.FAILED, FailureClass.SPAWN, 1)
+        assert job.why == "there is no secret 'a', then run `hostler retry j1`"
+
     def test_a_missing_folder_that_no_other_node_can_have_fails_at_the_first_attempt(self) -> None:
         world = fleet(devices=2)
         far = (replace(node(name, devices=2), apart=True) for name in ("far", "away"))

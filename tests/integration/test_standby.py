@@ -164,6 +164,7 @@ def test_secret_of_a_job_is_that_of_the_machine_that_leads(town: Town) -> None:
     assert [path.read_text() if path.exists() else None for path in told] == ["of-a", "of-b", None]
     failed = second.job(alone)
     assert "hostler secret set alone" in str(failed), failed
+    assert failed["attempts"] == 1, "no node has it"
     journal = "".join(map(repr, town.replayed().state.jobs.values()))
     assert not any(value in journal for value in ("of-a", "of-b", "only-a"))
 

@@ -78,14 +78,15 @@ def fail_attempt(
     why = f"{what} ({verdict.why})"
     reason = None if ended is None else ended.reason
     against = trust.against(state, job, failure, reported=ended is not None, doubtful=doubtful)
-    if reason in (retry.ENVIRONMENT, retry.IMPORTS, retry.REFUSED, retry.SCRIPT, retry.SECRET):
+    is_over = reason in (retry.ENVIRONMENT, retry.SCRIPT, retry.SECRET)
+    is_permanent = reason in (retry.COMMAND, retry.IMPORTS, retry.REFUSED)
+    if is_over or reason in (retry.IMPORTS, retry.REFUSED):
         against = ()  # no device is worse for it
-    is_permanent = reason in (retry.COMMAND, retry.IMPORTS, retry.REFUSED, retry.SECRET)
     if is_permanent:
         verdict = replace(verdict, avoid_s=retry.NEVER_S)
-    if is_permanent or reason in (retry.ENVIRONMENT, retry.SCRIPT):
+    if is_permanent or is_over:
         why = _told(state, job, what, reason)
-    if verdict.again and reason not in (retry.ENVIRONMENT, retry.SCRIPT):
+    if verdict.again and not is_over:
         requeued = trust.requeued(state, index, job, failure, verdict, why, _takes(state, index, job), against)
         if not is_permanent or requeued.avoid is not None:
             emit(requeued)
