@@ -63,7 +63,7 @@ def test_files_beyond_the_limit_are_refused_on_this_machine_too(
 )
 def test_refused_outputs_are_named_with_sizes_folder_and_one_remedy(number: int, size: int, words: str) -> None:
     with pytest.raises(PartlyFetched) as refused:
-        Changed((("big", size),), number, size, (), 0).expect_few("/work/j1.1")
+        Changed((("big", size),), number, size, (), 0).expect_few("/srv/j1.1")
     assert words in str(refused.value)
-    assert "They are in /work/j1.1 on the node" in str(refused.value)
+    assert "They are in /srv/j1.1 on the node" in str(refused.value)
     assert str(refused.value).count("--output") == 2  # the condition, and the remedy

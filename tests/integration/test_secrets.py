@@ -30,7 +30,8 @@ with open(os.environ["HOSTLER_RESULT"], "w") as result:
 PATHS = (
     *(f"/api/v1/{name}" for name in ("jobs", "entries", "secrets", "nodes", "audit", "status", "queue", "configs")),
     *(f"/api/v1/jobs/{{job}}{name}" for name in ("", "/story", "/explain")),
-    *(path.replace("{name}", "{job}") for path in pages.PATHS if "{name}" not in path or "/jobs/" in path),
+    *(path for path in pages.PATHS if "{name}" not in path),
+    "/pages/jobs/{job}",
     "/metrics",
 )  # fmt: skip
 

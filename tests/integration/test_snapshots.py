@@ -342,7 +342,7 @@ def test_git_revision_is_sent_instead_of_a_folder(here: Site, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["--git", "nowhere/at/all"], "git fetch failed"),
+        (["--git", "nowhere/at/all"], "there is no folder nowhere/at/all"),
         (["--git", "--upload-pack=x"], "is not an address"),
         (["--git", "./x@-f"], "is not an address"),
         (["--git", "."], "git fetch failed"),
