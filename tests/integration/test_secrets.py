@@ -15,7 +15,7 @@ import pytest
 from hostler.client import Client
 from hostler.client.address import Address
 from hostler.model.errors import HostlerError
-from hostler.store import open_journal
+from hostler.store import Snapshot, open_journal
 from hostler.web.pages import routes as pages
 from tests.integration.conftest import PATIENCE_S, WAIT, Fleet, Hostler
 
@@ -68,6 +68,18 @@ def answers(fleet: Fleet, job: str, token: str | None = None) -> Iterator[tuple[
             yield path, reply.read()
 
 
+def left_by(fleet: Fleet) -> list[Snapshot]:
+    """The snapshots after a start and an end: a controller leaves one, unless it had to write until its end."""
+    fleet.start()
+    fleet.signal(signal.SIGTERM)
+    fleet.ended()
+    journal = open_journal(fleet.state)
+    try:
+        return list(journal.snapshots())
+    finally:
+        journal.close()
+
+
 def test_planted_values_are_nowhere_but_in_the_file_of_secrets(fleet: Fleet, hostler: Hostler, tmp_path: Path) -> None:
     fleet.start()
     value = tmp_path / "value"
@@ -97,13 +109,11 @@ def test_planted_values_are_nowhere_but_in_the_file_of_secrets(fleet: Fleet, hos
     fleet.signal(signal.SIGKILL)  # its write-ahead log is as it was
     fleet.ended()
     assert list(files_with(fleet.state)) == ["secrets.json"]
-    fleet.start()
-    fleet.signal(signal.SIGTERM)  # it leaves a snapshot
-    fleet.ended()
-    journal = open_journal(fleet.state)
-    snapshots = list(journal.snapshots())
-    journal.close()
-    assert snapshots
+    snapshots = list[Snapshot]()
+    for _ in range(5):
+        if not snapshots:
+            snapshots = left_by(fleet)
+    assert snapshots, fleet.log()
     assert not found_in("".join(map(repr, snapshots)).encode())
     other = tmp_path / "restored"
     restored = hostler(fleet, "backup", "restore", str(tmp_path / "out.backup"), "--state-dir", str(other))
