@@ -116,7 +116,7 @@ async def test_fingerprint_of_many_jobs_is_that_of_the_whole_request(group: bool
     assert await answers._fingerprint("what", wish) == hashlib.sha256(text).hexdigest()
 
 
-def test_full_searches_for_garbage_come_back_after_a_large_body() -> None:
+def test_searches_for_garbage_come_back_after_a_large_body() -> None:
     usual = gc.get_threshold()
     with few_searches(b"x"):
         assert gc.get_threshold() == usual
@@ -124,8 +124,8 @@ def test_full_searches_for_garbage_come_back_after_a_large_body() -> None:
     first, second = few_searches(large), few_searches(large)
     with first:
         with second:
-            assert gc.get_threshold()[:2] == usual[:2]
-            assert gc.get_threshold()[2] > 1_000_000
-        assert gc.get_threshold()[2] > 1_000_000
+            assert gc.get_threshold()[0] == usual[0]
+            assert min(gc.get_threshold()[1:]) > 1_000_000
+        assert min(gc.get_threshold()[1:]) > 1_000_000
     assert gc.get_threshold() == usual
     gc.unfreeze()

@@ -1,8 +1,8 @@
 """Garbage collection while a large submission is taken: no search through all objects, which stops every thread.
 
 A submission of 50,000 jobs makes millions of objects that stay. Python would search through all of them again and
-again, for up to half a second each time. Young objects are searched as ever. What is there at the end counts as kept:
-objects in it are freed by their reference counts, only rings among them are not found any more.
+again, for up to half a second each time. The youngest objects alone are searched as ever. Objects that are there at
+the end count as kept: they are freed by their reference counts, and only rings among them are not found any more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NEVER = 1 << 30
 
 
 class _Searches:
-    """Full searches for garbage, of the whole process."""
+    """Searches for garbage beyond the youngest objects, of the whole process."""
 
     def __init__(self) -> None:
         self._inside = 0
@@ -28,7 +28,7 @@ class _Searches:
         """Have none until the end. It belongs to the event loop, where several may overlap."""
         if self._inside == 0:
             self._before = gc.get_threshold()
-            gc.set_threshold(*self._before[:2], NEVER)
+            gc.set_threshold(self._before[0], NEVER, NEVER)
         self._inside += 1
         try:
             yield
@@ -43,5 +43,5 @@ _searches = _Searches()
 
 
 def few_searches(body: bytes) -> AbstractContextManager[None]:
-    """No full search for garbage while a body is taken, if it is a large one."""
+    """No search for garbage beyond the youngest objects while a body is taken, if it is a large one."""
     return _searches.kept_away() if len(body) > LARGE_BYTES else nullcontext()
