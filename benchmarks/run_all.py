@@ -24,6 +24,7 @@ NAMES = (
     "dispatch",
     "groups",
     "cli",
+    "hostile",
     "executor",
     "sieve",
     "scale",
