@@ -69,7 +69,7 @@ def answers(fleet: Fleet, job: str, token: str | None = None) -> Iterator[tuple[
 
 
 def left_by(fleet: Fleet) -> list[Snapshot]:
-    """The snapshots after a start and an end: a controller leaves one, unless it had to write until its end."""
+    """Snapshots in the journal after a controller was started and ended; it leaves one unless entries came last."""
     fleet.start()
     fleet.signal(signal.SIGTERM)
     fleet.ended()
